@@ -1,0 +1,54 @@
+#include "kernels/backends.h"
+
+#include "kernels/cpu/backend.h"
+#include "kernels/cuda/backend.h"
+#include "kernels/reference/backend.h"
+#include "runtime/cpu_features.h"
+#include "runtime/error.h"
+
+namespace ringgrad::kernels {
+
+const std::vector<Backend>& backends() {
+  static const std::vector<Backend> list = {
+      cpu::backend(),
+      reference::backend(),
+      emulated::backend(),
+#ifdef RINGGRAD_HAVE_CUDA
+      cuda::backend(),
+#endif
+  };
+  return list;
+}
+
+std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, int count,
+                                                    int threads) {
+  const std::size_t colon = device.find(':');
+  const std::string name = device.substr(0, colon);
+  const std::string argument = colon == std::string::npos ? "" : device.substr(colon + 1);
+  std::string known;
+  for (const Backend& backend : backends()) {
+    if (backend.name != name) {
+      known += (known.empty() ? "" : ", ") + backend.name;
+      continue;
+    }
+    const std::vector<std::string> devices = backend.list(argument);
+    std::vector<std::unique_ptr<Context>> contexts;
+    for (int i = 0; i < count; ++i) {
+      contexts.push_back(std::make_unique<Context>(
+          backend.open(devices[static_cast<std::size_t>(i) % devices.size()]), backend.operations(),
+          threads > 0 ? threads : cpu_features().cores));
+    }
+    return contexts;
+  }
+  RINGGRAD_CHECK(name != "cuda",
+                 "device cuda: this program was built without CUDA; configure with "
+                 "-DRINGGRAD_CUDA=on on a machine with the toolkit, or use one of: ",
+                 known);
+  throw Error(concat("device ", device, " is unknown; expected one of: ", known));
+}
+
+std::unique_ptr<Context> open_context(const std::string& device, int threads) {
+  return std::move(open_contexts(device, 1, threads).front());
+}
+
+}  // namespace ringgrad::kernels

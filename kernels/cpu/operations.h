@@ -1,0 +1,16 @@
+// One line per file of this folder: puts its operations into the table, for float.
+#pragma once
+
+#include "kernels/operation_table.h"
+
+namespace ringgrad::kernels::cpu {
+
+void add_batch_norm(OperationTable& table);
+void add_conv2d(OperationTable& table);
+void add_convert(OperationTable& table);
+void add_elementwise(OperationTable& table);
+void add_linear(OperationTable& table);
+void add_pool2d(OperationTable& table);
+void add_sgd(OperationTable& table);
+
+}  // namespace ringgrad::kernels::cpu

@@ -1,0 +1,9 @@
+# The .cu files, as nvcc and the emulated build compile them.
+set(cuda_sources
+  ${PROJECT_SOURCE_DIR}/runtime/cuda/device.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/backend.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/cross_entropy.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/elementwise.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/fill.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/linear.cu
+  ${PROJECT_SOURCE_DIR}/kernels/cuda/sgd.cu)
