@@ -1,0 +1,88 @@
+#include "comm/ddp.h"
+
+#include <algorithm>
+
+#include "engine/autograd.h"
+
+namespace ringgrad::comm {
+
+DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameters,
+                                                 Communicator& communicator, Options options)
+    : parameters_(parameters), communicator_(communicator) {
+  const auto& ranges = parameters.ranges();
+  const auto element = static_cast<Index>(size_of(parameters.values().dtype()));
+  const auto capacity = static_cast<Index>(options.bucket_bytes);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Index end = i + 1 < ranges.size() ? ranges[i + 1].begin : parameters.values().count();
+    if (buckets_.empty() || (end - buckets_.back().begin) * element > capacity) {
+      buckets_.push_back({ranges[i].begin, 0, i, 0, 0, nullptr});
+    }
+    Bucket& bucket = buckets_.back();
+    bucket.count = end - bucket.begin;
+    ++bucket.range_count;
+    bucket_of_.push_back(buckets_.size() - 1);
+  }
+  is_ready_.resize(ranges.size());
+  const Tensor& values = parameters.values();
+  const Stream& stream = values.context().compute_stream();
+  communicator.broadcast(values.raw(), static_cast<std::size_t>(values.bytes()), 0, stream)
+      ->wait(stream);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    ranges[i].tensor.node()->hook = [this, i] { mark_ready(i); };
+  }
+}
+
+DistributedDataParallel::~DistributedDataParallel() {
+  for (const FlatParameters::Range& range : parameters_.ranges()) {
+    range.tensor.node()->hook = nullptr;
+  }
+}
+
+void DistributedDataParallel::mark_ready(std::size_t range) {
+  RINGGRAD_CHECK(!is_ready_[range], "parameter ", parameters_.ranges()[range].name,
+                 " became ready twice; call finish() after each backward");
+  is_ready_[range] = true;
+  ++buckets_[bucket_of_[range]].ready;
+  launch_in_order();
+}
+
+// Buckets go out in their own order on every rank, whatever order backward finished them in.
+void DistributedDataParallel::launch_in_order() {
+  const Tensor& gradients = parameters_.gradients();
+  const Stream& stream = gradients.context().compute_stream();
+  for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
+    Bucket& bucket = buckets_[next_bucket_];
+    if (bucket.ready < bucket.range_count) {
+      return;
+    }
+    const Tensor range = gradients.range(bucket.begin, {bucket.count});
+    bucket.work = communicator_.all_reduce(range.raw(), bucket.count, range.dtype(),
+                                           ReduceOp::average, stream);
+  }
+}
+
+void DistributedDataParallel::finish() {
+  const auto missing = std::find(is_ready_.begin(), is_ready_.end(), false);
+  RINGGRAD_CHECK(missing == is_ready_.end(), "parameter ",
+                 parameters_.ranges()[static_cast<std::size_t>(missing - is_ready_.begin())].name,
+                 " had no part in this step's loss, so its gradient would differ between ranks");
+  const Stream& stream = parameters_.gradients().context().compute_stream();
+  for (Bucket& bucket : buckets_) {
+    bucket.work->wait(stream);
+    bucket.work.reset();
+    bucket.ready = 0;
+  }
+  std::fill(is_ready_.begin(), is_ready_.end(), false);
+  next_bucket_ = 0;
+}
+
+void DistributedDataParallel::broadcast_buffers(Module& module) {
+  for (const auto& [name, buffer] : module.all_members().buffers) {
+    const Tensor& tensor = buffer->tensor;
+    const Stream& stream = tensor.context().compute_stream();
+    communicator_.broadcast(tensor.raw(), static_cast<std::size_t>(tensor.bytes()), 0, stream)
+        ->wait(stream);
+  }
+}
+
+}  // namespace ringgrad::comm

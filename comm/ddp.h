@@ -1,0 +1,58 @@
+// Data-parallel training: every rank computes the gradients of its own batch; their average is
+// formed while backward still runs. Flat gradients are cut into buckets in the order in which
+// backward finishes them; the hook of each parameter marks it ready, and a bucket whose parameters
+// all are is reduced in place.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "engine/flat_parameters.h"
+
+namespace ringgrad::comm {
+
+class DistributedDataParallel {
+ public:
+  struct Options {
+    std::size_t bucket_bytes = std::size_t{25} << 20;
+  };
+
+  // Sends rank 0's parameters to all ranks and takes the hooks of `parameters`. All must outlive
+  // this.
+  DistributedDataParallel(const FlatParameters& parameters, Communicator& communicator,
+                          Options options);
+  DistributedDataParallel(const FlatParameters& parameters, Communicator& communicator)
+      : DistributedDataParallel(parameters, communicator, Options()) {}
+  DistributedDataParallel(const DistributedDataParallel&) = delete;
+  DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
+  ~DistributedDataParallel();
+
+  // After backward: the averaged gradients are there for what comes on the compute stream. Error if
+  // a parameter had no part in this step; it is named.
+  void finish();
+  // Rank 0's running statistics to all ranks: before evaluation and saving.
+  void broadcast_buffers(Module& module);
+
+  std::size_t bucket_count() const { return buckets_.size(); }
+
+ private:
+  struct Bucket {
+    Index begin, count;  // in elements of the flat gradients
+    std::size_t first_range, range_count;
+    std::size_t ready = 0;
+    std::unique_ptr<Work> work;
+  };
+
+  void mark_ready(std::size_t range);
+  void launch_in_order();
+
+  const FlatParameters& parameters_;
+  Communicator& communicator_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // by range
+  std::vector<bool> is_ready_;          // by range
+  std::size_t next_bucket_ = 0;
+};
+
+}  // namespace ringgrad::comm

@@ -1,0 +1,133 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/error.h"
+
+namespace ringgrad::data {
+
+DataLoader::DataLoader(Context& context, const Dataset& dataset, Transform transform,
+                       Options options, std::int64_t epoch, std::vector<std::int64_t> indices)
+    : context_(context),
+      dataset_(dataset),
+      transform_(transform),
+      options_(options),
+      epoch_(epoch),
+      indices_(std::move(indices)) {
+  RINGGRAD_CHECK(options.batch_size >= 1, "batch size ", options.batch_size,
+                 "; expected 1 or more");
+  RINGGRAD_CHECK(options.workers >= 0 && options.workers <= 1024, "workers ", options.workers,
+                 "; expected 0 to 1024");
+  for (int i = 0; i < options.workers; ++i) {
+    workers_.emplace_back([this] { work(); });
+  }
+}
+
+DataLoader::~DataLoader() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
+  }
+}
+
+std::int64_t DataLoader::batches() const {
+  const auto n = static_cast<std::int64_t>(indices_.size());
+  return options_.drop_last ? n / options_.batch_size
+                            : (n + options_.batch_size - 1) / options_.batch_size;
+}
+
+std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
+  const std::int64_t begin = number * options_.batch_size;
+  const std::int64_t end =
+      std::min(begin + options_.batch_size, static_cast<std::int64_t>(indices_.size()));
+  auto batch = std::make_shared<Batch>();
+  batch->n = end - begin;
+  batch->labels =
+      Buffer::pinned(context_, static_cast<std::size_t>(batch->n) * sizeof(std::int32_t));
+  std::size_t image_bytes = 0;
+  for (std::int64_t i = 0; i < batch->n; ++i) {
+    const std::int64_t index = indices_[static_cast<std::size_t>(begin + i)];
+    RandomStream random(options_.seed, StreamKey()
+                                           .add_text("augment")
+                                           .add(static_cast<std::uint64_t>(epoch_))
+                                           .add(static_cast<std::uint64_t>(index))
+                                           .value());
+    const Image image = transform_(dataset_.image(index), random);
+    if (i == 0) {
+      batch->height = image.height;
+      batch->width = image.width;
+      image_bytes = image.pixels.size();
+      batch->pixels = Buffer::pinned(context_, image_bytes * static_cast<std::size_t>(batch->n));
+    }
+    RINGGRAD_CHECK(image.height == batch->height && image.width == batch->width,
+                   dataset_.source(index), ": ", image.width, "x", image.height,
+                   " pixels in a batch of ", batch->width, "x", batch->height,
+                   "; use a transform that gives one size (--transform imagenet)");
+    std::memcpy(batch->pixel_data() + static_cast<std::size_t>(i) * image_bytes,
+                image.pixels.data(), image_bytes);
+    const std::int32_t label = dataset_.label(index);
+    RINGGRAD_CHECK(label >= 0 && label < static_cast<std::int32_t>(dataset_.classes().size()),
+                   dataset_.source(index), ": label ", label, " of sample ", index,
+                   " is outside the ", dataset_.classes().size(), " classes");
+    batch->label_data()[i] = label;
+  }
+  return batch;
+}
+
+void DataLoader::work() {
+  for (;;) {
+    std::int64_t number = 0;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      const std::int64_t ahead = std::int64_t{options_.workers} * std::max(1, options_.prefetch);
+      changed_.wait(lock, [&] {
+        return stopping_ || next_to_make_ >= batches() || next_to_make_ < next_to_give_ + ahead;
+      });
+      if (stopping_ || next_to_make_ >= batches()) {
+        return;
+      }
+      number = next_to_make_++;
+    }
+    Made made;
+    try {
+      made.batch = make_batch(number);
+    } catch (...) {
+      made.error = std::current_exception();
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      made_[number] = std::move(made);
+    }
+    changed_.notify_all();
+  }
+}
+
+std::shared_ptr<Batch> DataLoader::next() {
+  if (next_to_give_ >= batches()) {
+    return nullptr;
+  }
+  if (workers_.empty()) {
+    return make_batch(next_to_give_++);
+  }
+  Made made;
+  {
+    // Bounded by the workers: each wait here ends when the batch is made or has failed.
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return made_.count(next_to_give_) > 0; });
+    made = std::move(made_[next_to_give_]);
+    made_.erase(next_to_give_);
+    ++next_to_give_;
+  }
+  changed_.notify_all();
+  if (made.error) {
+    std::rethrow_exception(made.error);
+  }
+  return made.batch;
+}
+
+}  // namespace ringgrad::data

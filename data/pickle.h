@@ -1,0 +1,45 @@
+// A reader of Python pickles that can call nothing: objects that a pickle would construct are kept
+// as a record of what it asked for (a class, its arguments, its state), and the reader of the
+// format looks into that. Source: Python's pickletools documents the opcodes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ringgrad::data {
+
+struct PickleValue;
+using PickleRef = std::shared_ptr<PickleValue>;
+
+struct PickleValue {
+  enum class Kind {
+    none,
+    boolean,     // integer
+    integer,     // integer
+    real,        // real
+    text,        // text: str or bytes
+    list,        // items
+    tuple,       // items
+    dictionary,  // items: key, value, key, value, …
+    global,      // text: "module.name"
+    object,      // items: callable, arguments; state may follow
+    persistent,  // items: the id
+  };
+  Kind kind = Kind::none;
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string text;
+  std::vector<PickleRef> items;
+  PickleRef state;  // of an object, as BUILD gave it
+
+  // The value of a dictionary's text key, or null.
+  const PickleValue* find(const std::string& key) const;
+};
+
+// Error with position and reason for an unknown opcode, a broken stack, or a stream that ends
+// early.
+PickleRef read_pickle(const std::string& bytes);
+
+}  // namespace ringgrad::data
