@@ -1,0 +1,132 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "data/fetch.h"
+#include "runtime/file.h"
+#include "training/checkpoint_state.h"
+#include "training/run_folder.h"
+#include "training/trainer.h"
+
+namespace ringgrad::apps {
+namespace {
+
+using nlohmann::json;
+using training::TrainOptions;
+
+struct TrainCommand {
+  TrainOptions flags;
+  std::string config;
+  bool download = false;
+  CLI::App* app = nullptr;
+};
+
+constexpr const char* kExamples = R"(Examples:
+  ringgrad train --data idx:/usr/share/datasets/fashion-mnist --lr 0.05 --epochs 5
+  ringgrad train --data cifar10:cifar --download --batch-size 64 --out runs/cifar
+  ringgrad train --model resnet18 --data folder:photos --lr 0.01 --schedule step:7:0.1
+  ringgrad train --resume --out runs/cifar --epochs 20
+A folder of images is laid out as photos/train/CLASS/*.jpg and photos/val/CLASS/*.jpg.)";
+
+// The settings that were given on the command line, by name.
+json given_settings(const TrainCommand& command) {
+  const json all = training::to_json(command.flags);
+  json given = json::object();
+  for (const auto& [key, value] : all.items()) {
+    const CLI::Option* option = command.app->get_option_no_throw("--" + key);
+    if (option != nullptr && option->count() > 0) {
+      given[key] = value;
+    }
+  }
+  return given;
+}
+
+int run(const TrainCommand& command) {
+  TrainOptions options;
+  if (command.flags.resume) {
+    RINGGRAD_CHECK(!command.flags.out.empty(), "--resume needs --out, the run's folder");
+    const auto newest = training::RunFolder(command.flags.out).newest_checkpoint();
+    RINGGRAD_CHECK(newest.has_value(), "--resume: ", command.flags.out, " holds no checkpoint");
+    options = training::options_from(read_state(*newest));
+  }
+  if (!command.config.empty()) {
+    const json config = json::parse(read_file(command.config), nullptr, false, true);
+    RINGGRAD_CHECK(config.is_object(), command.config, ": not a JSON object of settings");
+    try {
+      training::merge_json(options, config);
+    } catch (const Error& error) {
+      throw Error(concat(command.config, ": ", error.what()));
+    }
+  }
+  training::merge_json(options, given_settings(command));
+  options.out = command.flags.out;
+  options.resume = command.flags.resume;
+  training::check(options);
+  if (command.download) {
+    const data::DatasetSpec spec = data::parse_dataset_spec(options.data);
+    RINGGRAD_CHECK(spec.kind == "cifar10" || spec.kind == "cifar100",
+                   "--download knows cifar10 and cifar100, not ", spec.kind);
+    data::fetch(data::known_archive(spec.kind), spec.argument);
+  }
+  return training::train(options);
+}
+
+}  // namespace
+
+Action add_train(CLI::App& parent) {
+  auto command = std::make_shared<TrainCommand>();
+  CLI::App& app = *parent.add_subcommand("train", "Train a network, or resume a training");
+  command->app = &app;
+  app.footer(kExamples);
+  TrainOptions& o = command->flags;
+  const auto add = [&](const char* name, auto& field, const char* text, const char* group) {
+    app.add_option(name, field, text)->capture_default_str()->group(group);
+  };
+  const auto flag = [&](const char* name, bool& field, const char* text, const char* group) {
+    app.add_flag(name, field, text)->group(group);
+  };
+  add("--data", o.data,
+      "idx:DIR, cifar10:DIR, cifar100:DIR, folder:DIR, or synthetic:HxW (patterns made from the "
+      "seed)",
+      "Data");
+  add("--transform", o.transform, "to-tensor, cifar or imagenet; auto: imagenet for folders",
+      "Data");
+  add("--workers", o.workers, "Loader threads; -1: one per core, at most 4", "Data");
+  add("--samples", o.samples, "Training images of synthetic data", "Data");
+  flag("--download", command->download, "Get CIFAR-10 or CIFAR-100 first if it is not there",
+       "Data");
+  flag("--drop-last", o.drop_last, "Leave out the partial batch at the end of an epoch", "Data");
+  flag("--skip-bad", o.skip_bad, "Leave out images that cannot be decoded, and list them", "Data");
+  flag("--allow-empty-classes", o.allow_empty_classes, "Accept class folders without images",
+       "Data");
+  add("--model", o.model, "cifar-net or resnet18", "Network");
+  add("--num-classes", o.num_classes, "Classes of the last layer; 0: as many as the data has",
+      "Network");
+  add("--init", o.init, "Weights to start from (.safetensors)", "Network");
+  flag("--cifar-stem", o.cifar_stem, "resnet18: 3x3 stride 1 without max-pool, for 32x32",
+       "Network");
+  add("--epochs", o.epochs, "Passes over the data", "Training");
+  add("--batch-size", o.batch_size, "Images per step and replica", "Training");
+  add("--lr", o.lr, "Learning rate", "Training");
+  add("--momentum", o.momentum, "Momentum of SGD", "Training");
+  add("--weight-decay", o.weight_decay, "Factor of the weights added to their gradients",
+      "Training");
+  flag("--nesterov", o.nesterov, "Nesterov's momentum", "Training");
+  add("--label-smoothing", o.label_smoothing, "Share of the target spread over all classes",
+      "Training");
+  add("--schedule", o.schedule, "constant, step:SIZE:GAMMA (epochs, factor) or cosine", "Training");
+  add("--warmup", o.warmup, "Epochs over which the rate grows from 0", "Training");
+  add("--seed", o.seed, "First weights, order and augmentation follow from it", "Training");
+  add("--device", o.device, "cpu, reference, cuda[:N] or emulated[:PROFILE]", "Running");
+  add("--threads", o.threads, "CPU threads; 0: all cores", "Running");
+  add("--replicas", o.replicas, "Replicas in this process, each with its share of the data",
+      "Running");
+  add("--out", o.out, "The run's folder; empty: runs/MODEL-N", "Running");
+  flag("--resume", o.resume, "Go on from the newest checkpoint in --out, with its settings",
+       "Running");
+  add("--checkpoint-every", o.checkpoint_every, "Epochs between two checkpoints", "Running");
+  add("--config", command->config, "JSON file of settings named like these; flags win", "Running");
+  return [command] { return run(*command); };
+}
+
+}  // namespace ringgrad::apps

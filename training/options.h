@@ -1,0 +1,49 @@
+// The settings of a training run. Their JSON has the command's flag names as keys; it is what a
+// checkpoint stores and a resumed run starts from.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace ringgrad::training {
+
+struct TrainOptions {
+  std::string model = "cifar-net";
+  std::string data;
+  std::string transform = "auto";  // to-tensor, cifar, imagenet; auto: by the kind of data
+  int num_classes = 0;             // 0: as many as the data has
+  bool cifar_stem = false;
+  int epochs = 10;
+  std::int64_t batch_size = 64;
+  double lr = 0.001;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+  double label_smoothing = 0;
+  std::string schedule = "constant";
+  double warmup = 0;  // epochs
+  std::uint64_t seed = 0;
+  std::int64_t samples = 2048;  // synthetic data
+  bool drop_last = false;
+  bool skip_bad = false;
+  bool allow_empty_classes = false;
+  std::string init;  // weights to start from
+
+  // How it runs, without influence on what is computed (threads: on the last bits).
+  std::string device = "cpu";
+  int replicas = 1;
+  int threads = 0;   // 0: all cores, shared out among the replicas
+  int workers = -1;  // -1: as many as cores, at most 4
+  std::string out;   // the run's folder
+  bool resume = false;
+  int checkpoint_every = 1;  // epochs
+};
+
+nlohmann::json to_json(const TrainOptions& options);
+// Fields that `json` does not name keep the value they have. Error for a key that is no setting.
+void merge_json(TrainOptions& options, const nlohmann::json& json);
+// Error that names the first setting that makes no sense.
+void check(const TrainOptions& options);
+
+}  // namespace ringgrad::training

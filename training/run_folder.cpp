@@ -1,0 +1,82 @@
+#include "training/run_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/file.h"
+
+namespace ringgrad::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Complete checkpoints in the order of their names, which is the order of steps.
+std::vector<fs::path> complete(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && name.rfind("step-", 0) == 0 &&
+        name.find(".tmp.") == std::string::npos) {
+      found.push_back(entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+RunFolder RunFolder::next_free(const fs::path& runs, const std::string& name) {
+  for (int number = 1;; ++number) {
+    const fs::path path = runs / concat(name, "-", number);
+    if (!fs::exists(path)) {
+      return RunFolder(path);
+    }
+  }
+}
+
+fs::path RunFolder::checkpoint(int epoch, long steps) const {
+  char name[64];
+  std::snprintf(name, sizeof name, "step-%09ld-epoch-%04d", steps, epoch);
+  return checkpoints() / name;
+}
+
+std::optional<fs::path> RunFolder::newest_checkpoint() const {
+  const std::vector<fs::path> found = complete(checkpoints());
+  return found.empty() ? std::nullopt : std::optional(found.back());
+}
+
+void RunFolder::prune() const {
+  const std::vector<fs::path> found = complete(checkpoints());
+  std::error_code ignored;
+  for (std::size_t i = 0; i + 2 < found.size(); ++i) {
+    fs::remove_all(found[i], ignored);
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints(), ignored)) {
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) {
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+}
+
+void RunFolder::prepare(std::size_t bytes) const {
+  std::error_code error;
+  fs::create_directories(checkpoints(), error);
+  RINGGRAD_CHECK(!error, "run folder ", path_.string(), " cannot be made: ", error.message());
+  const fs::path probe = path_ / ".space";
+  const int descriptor = open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  RINGGRAD_CHECK(descriptor >= 0, "cannot write ", system_error(probe, errno));
+  const int code = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  close(descriptor);
+  unlink(probe.c_str());
+  RINGGRAD_CHECK(code == 0, "run folder ", path_.string(), " needs ", bytes >> 20,
+                 " MiB for checkpoints: ", system_error(path_, code));
+}
+
+}  // namespace ringgrad::training

@@ -1,0 +1,44 @@
+// The folder of a training run:
+//
+//   run.log                 every line of output
+//   metrics.jsonl           an object per epoch and per 100 steps
+//   progress.txt            where it stands now, one line
+//   checkpoints/step-…      the newest two
+//   best.safetensors        the weights with the best test accuracy so far
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ringgrad::training {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  // RUNS/NAME-1, or the next number that is free.
+  static RunFolder next_free(const std::filesystem::path& runs, const std::string& name);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path log() const { return path_ / "run.log"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path progress() const { return path_ / "progress.txt"; }
+  std::filesystem::path best_weights() const { return path_ / "best.safetensors"; }
+  // The checkpoint after `steps` steps since the start of the run, `epoch` epochs of them complete.
+  std::filesystem::path checkpoint(int epoch, long steps) const;
+
+  // The newest complete checkpoint, if there is any.
+  std::optional<std::filesystem::path> newest_checkpoint() const;
+  // Removes all but the newest two, and what a killed save left behind.
+  void prune() const;
+  // Makes the folder and proves, by taking and giving back the space, that `bytes` bytes can be
+  // written.
+  void prepare(std::size_t bytes) const;
+
+ private:
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path path_;
+};
+
+}  // namespace ringgrad::training

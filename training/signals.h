@@ -1,0 +1,19 @@
+// What the outside world asks of a running training: SIGINT and SIGTERM end it at the next step,
+// with a checkpoint; SIGHUP (a terminal that went away) and SIGPIPE end nothing.
+#pragma once
+
+namespace ringgrad::training {
+
+// Takes the handlers for as long as it lives. The second SIGINT or SIGTERM kills at once.
+class SignalGuard {
+ public:
+  SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+  ~SignalGuard();
+};
+
+// The signal that asked for the end, or 0.
+int stop_signal();
+
+}  // namespace ringgrad::training
