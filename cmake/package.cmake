@@ -4,7 +4,10 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY RINGGRAD_LIBRARIES)
 add_library(ringgrad INTERFACE)
 add_library(ringgrad::ringgrad ALIAS ringgrad)
-target_link_libraries(ringgrad INTERFACE ${libraries})
+# The emulator stands behind the kernels; its cuda_runtime.h is nothing to include.
+set(offered ${libraries})
+list(REMOVE_ITEM offered ringgrad_emulator)
+target_link_libraries(ringgrad INTERFACE ${offered})
 
 install(TARGETS ringgrad ${libraries} EXPORT ringgrad-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

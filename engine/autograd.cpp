@@ -18,10 +18,14 @@ void arrive(Node& node, Tensor gradient) {
   const bool has_memory = node.leaf && node.grad.defined();
   if (first && has_memory) {
     node.grad.copy_from(gradient);
+  } else if (first && node.leaf && !gradient.exclusive()) {
+    // A leaf's memory is its own: more gradients will be added to it in place.
+    node.grad = Tensor::empty(gradient.context(), gradient.shape(), gradient.dtype());
+    node.grad.copy_from(gradient);
   } else if (first) {
     node.grad = std::move(gradient);
   } else {
-    // Memory that another tensor shares is not ours to overwrite, but for a leaf's own.
+    // Memory that another tensor shares is not ours to overwrite.
     Tensor sum = has_memory || node.grad.exclusive()
                      ? node.grad
                      : Tensor::empty(gradient.context(), gradient.shape(), gradient.dtype());
@@ -171,12 +175,6 @@ void backward(const Tensor& loss) {
   while (!ready.empty()) {
     const std::shared_ptr<Node> node = ready.top();
     ready.pop();
-    if (node->leaf) {
-      if (node->hook) {
-        node->hook();
-      }
-      continue;
-    }
     {
       Gradients gradients(*node, std::exchange(node->grad, Tensor()));
       node->backward(gradients);
@@ -185,8 +183,13 @@ void backward(const Tensor& loss) {
     }
     node->freed = true;
     for (std::shared_ptr<Node>& input : node->inputs) {
-      if (input != nullptr && --input->pending == 0) {
+      if (input == nullptr || --input->pending > 0) {
+        continue;
+      }
+      if (!input->leaf) {
         ready.push(input);
+      } else if (input->hook) {
+        input->hook();
       }
     }
     node->inputs.clear();

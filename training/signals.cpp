@@ -26,8 +26,6 @@ SignalGuard::SignalGuard() {
 SignalGuard::~SignalGuard() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGHUP, SIG_DFL);
-  std::signal(SIGPIPE, SIG_DFL);
 }
 
 int stop_signal() {

@@ -73,7 +73,7 @@ void image_to_float(Index pixels, Index c, const std::uint8_t* __restrict x, con
 // Channels are walked in strips whose sums stay in registers, rows in blocks whose sums stay exact
 // enough in float before they go into the doubles.
 constexpr Index kStrip = 32;
-constexpr Index kRowBlock = 128;
+constexpr Index kRowBlock = 32;
 
 // Calls body(row_begin, row_end, column, width) for every block of rows and strip of columns.
 template <class Body>

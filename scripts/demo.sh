@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained network: installs what is missing, builds, trains the CIFAR network on
+# Fashion-MNIST, and evaluates what it saved.
+# usage: scripts/demo.sh [RUN FOLDER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+run=${1:-runs/demo}
+
+scripts/install.sh scripts/packages.txt scripts/packages_demo.txt
+echo "building"
+scripts/build.sh release ringgrad_command
+ringgrad=build/release/ringgrad
+
+rm -rf "$run"
+echo "training: 4 passes over 60,000 images"
+"$ringgrad" train --data idx:/usr/share/datasets/fashion-mnist --epochs 4 --batch-size 64 \
+  --lr 0.05 --schedule cosine --out "$run"
+echo
+echo "evaluating the checkpoint from its file"
+"$ringgrad" eval "$run"
+cat <<EOF
+
+What to try next:
+  $ringgrad inspect $run                     what the checkpoint holds
+  $ringgrad train --resume --out $run --epochs 6     two more epochs
+  $ringgrad train --help                            your own images, ResNet-18, every setting
+EOF

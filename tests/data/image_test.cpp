@@ -1,0 +1,81 @@
+#include "data/image.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringgrad::test {
+namespace {
+
+const std::filesystem::path kFixtures =
+    std::filesystem::path(RINGGRAD_SOURCE_DIR) / "tests/data/fixtures";
+
+// Every kind of file against Pillow's pixels. PNG is exact; JPEG decoders may round differently,
+// and CMYK is turned into RGB by a formula of the decoder's own.
+TEST(Image, DecodesWhatPillowDecodes) {
+  const auto expected = nlohmann::json::parse(read_file(kFixtures / "expected.json"));
+  for (const auto& [name, want] : expected["images"].items()) {
+    SCOPED_TRACE(name);
+    const data::Image image = data::decode_image(kFixtures / name);
+    ASSERT_EQ(image.height, want["size"][0].get<int>());
+    ASSERT_EQ(image.width, want["size"][1].get<int>());
+    const auto pixels = want["pixels"].get<std::vector<int>>();
+    int worst = 0;
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      worst = std::max(worst, std::abs(pixels[i] - image.pixels[i]));
+    }
+    const bool png = name.find(".png") != std::string::npos;
+    EXPECT_LE(worst, png ? 0 : 3);
+  }
+}
+
+TEST(Image, SixteenBitGrayKeepsTheHighByte) {
+  const data::Image image = data::decode_image(kFixtures / "gray16.png");
+  EXPECT_EQ(image.pixels,
+            (std::vector<std::uint8_t>{0, 0, 0, 1, 1, 1, 128, 128, 128, 255, 255, 255}));
+}
+
+TEST(Image, FilesCutShortAreNamed) {
+  for (const char* name : {"rgb.jpg", "progressive.jpg", "rgb.png", "gray.jpg"}) {
+    const std::string whole = read_file(kFixtures / name);
+    for (const std::size_t percent : {1U, 10U, 50U, 99U}) {
+      const std::string error = error_of(
+          [&] { data::decode_image(whole.substr(0, whole.size() * percent / 100), "cut.jpg"); });
+      EXPECT_TRUE(contains(error, "cut.jpg: ")) << name << " at " << percent << " %";
+    }
+  }
+}
+
+TEST(Image, OtherContentIsRefused) {
+  EXPECT_EQ(error_of([] { data::decode_image(std::string(), "a.jpg"); }),
+            "a.jpg: the file is empty");
+  EXPECT_EQ(error_of([] { data::decode_image("Some text.", "a.jpg"); }),
+            "a.jpg: neither a JPEG nor a PNG file");
+  EXPECT_EQ(error_of([] { data::decode_image("GIF89a......", "a.gif"); }),
+            "a.gif: neither a JPEG nor a PNG file");
+  EXPECT_TRUE(contains(error_of([] { data::decode_image("/nonexistent.jpg"); }),
+                       "/nonexistent.jpg: No such file"));
+}
+
+TEST(Image, AnAbsurdSizeIsRefusedBeforeMemoryIsTaken) {
+  std::string png = read_file(kFixtures / "rgb.png");
+  png[16] = png[20] = '\0';
+  png[17] = png[21] = '\x7f';  // width and height of 8 million
+  const std::string error = error_of([&] { data::decode_image(png, "huge.png"); });
+  EXPECT_TRUE(contains(error, "huge.png: "));
+}
+
+TEST(Image, PngIsWrittenLossless) {
+  const TemporaryFolder folder;
+  const data::Image image = data::decode_image(kFixtures / "rgb.png");
+  data::write_png(folder / "copy.png", image);
+  EXPECT_EQ(data::decode_image(folder / "copy.png").pixels, image.pixels);
+}
+
+}  // namespace
+}  // namespace ringgrad::test

@@ -1,0 +1,201 @@
+// Runs that end early and go on, against runs that do not.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "engine/checkpoint.h"
+#include "runtime/file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/process.h"
+#include "tests/support/temporary_folder.h"
+#include "training/run_folder.h"
+#include "training/trainer.h"
+
+namespace ringgrad::test {
+namespace {
+
+training::TrainOptions small(const std::filesystem::path& out) {
+  training::TrainOptions options;
+  options.data = "synthetic:32x32";
+  options.transform = "cifar";
+  options.samples = 70;
+  options.batch_size = 16;
+  options.epochs = 3;
+  options.lr = 0.02;
+  options.num_classes = 4;
+  options.workers = 0;
+  options.threads = 1;
+  options.out = out.string();
+  return options;
+}
+
+// Weights, buffers, momentum of the newest checkpoint.
+std::string state_of(const std::filesystem::path& out) {
+  const auto newest = training::RunFolder(out).newest_checkpoint();
+  if (!newest) {
+    return "no checkpoint";
+  }
+  std::string all;
+  for (const char* file : {"model.safetensors", "state.safetensors"}) {
+    for (const auto& [name, tensor] : read_safetensors(*newest / file).tensors) {
+      all += name + tensor.bytes;
+    }
+  }
+  return all;
+}
+
+class ResumeTest : public testing::Test {
+ protected:
+  // The tests' output is not the run's.
+  int run(const training::TrainOptions& options) {
+    testing::internal::CaptureStdout();
+    const int code = training::train(options);
+    testing::internal::GetCapturedStdout();
+    return code;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ResumeTest, AResumedRunEqualsAnUninterruptedOneToTheBit) {
+  ASSERT_EQ(run(small(folder_ / "whole")), 0);
+  training::TrainOptions options = small(folder_ / "parts");
+  options.epochs = 1;
+  ASSERT_EQ(run(options), 0);
+  options.epochs = 3;
+  options.resume = true;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_EQ(state_of(folder_ / "parts"), state_of(folder_ / "whole"));
+}
+
+TEST_F(ResumeTest, WorkersDoNotMatter) {
+  ASSERT_EQ(run(small(folder_ / "none")), 0);
+  training::TrainOptions options = small(folder_ / "four");
+  options.workers = 4;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_EQ(state_of(folder_ / "four"), state_of(folder_ / "none"));
+}
+
+TEST_F(ResumeTest, TwoReplicasTrain) {
+  training::TrainOptions options = small(folder_ / "two");
+  options.replicas = 2;
+  ASSERT_EQ(run(options), 0);
+  const std::string log = read_file(folder_ / "two/run.log");
+  EXPECT_TRUE(contains(log, "2 replicas"));
+  EXPECT_TRUE(contains(log, "Train Epoch: 0 [0/35 (0%)]\tLoss: "));
+}
+
+TEST_F(ResumeTest, RefusesAFolderThatHoldsARun) {
+  training::TrainOptions options = small(folder_ / "a");
+  options.epochs = 1;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_TRUE(contains(error_of([&] { run(options); }), "continue it with --resume"));
+  testing::internal::GetCapturedStdout();
+}
+
+TEST_F(ResumeTest, ADivergedRunStopsWithASentence) {
+  training::TrainOptions options = small(folder_ / "nan");
+  options.lr = 1e5;
+  EXPECT_TRUE(contains(error_of([&] { run(options); }), "the training diverged"));
+  testing::internal::GetCapturedStdout();
+}
+
+TEST_F(ResumeTest, AnUnwritableFolderIsFoundBeforeTraining) {
+  write_file(folder_ / "file", "");
+  training::TrainOptions options = small(folder_ / "file/run");
+  EXPECT_TRUE(contains(error_of([&] { training::train(options); }), "cannot be made"));
+}
+
+// The newest complete checkpoint counts, whatever a killed save left beside it.
+TEST_F(ResumeTest, HalfWrittenCheckpointsAreIgnoredAndRemoved) {
+  training::TrainOptions options = small(folder_ / "a");
+  options.epochs = 1;
+  ASSERT_EQ(run(options), 0);
+  const std::filesystem::path half = folder_ / "a/checkpoints/step-999999999-epoch-0009.tmp.77";
+  std::filesystem::create_directories(half);
+  write_file(half / "model.safetensors", "torn");
+  options.epochs = 2;
+  options.resume = true;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_FALSE(std::filesystem::exists(half));
+}
+
+std::vector<std::string> command(const std::filesystem::path& out) {
+  return {"train",
+          "--data",
+          "synthetic:32x32",
+          "--transform",
+          "cifar",
+          "--samples",
+          "640",
+          "--batch-size",
+          "16",
+          "--epochs",
+          "2",
+          "--lr",
+          "0.02",
+          "--threads",
+          "1",
+          "--out",
+          out.string()};
+}
+
+TEST_F(ResumeTest, SigtermSavesWithinAnEpochAndTheRestHasTheSameBits) {
+  ASSERT_EQ(ringgrad_command(command(folder_ / "whole")).code, 0);
+  bool sent = false;
+  ProcessOptions process;
+  process.while_running = [&](int pid, const std::string& out) {
+    if (!sent && out.find("Train Epoch: 0") != std::string::npos) {
+      kill(pid, SIGTERM);
+      sent = true;
+    }
+  };
+  const Outcome stopped = ringgrad_command(command(folder_ / "parts"), process);
+  EXPECT_EQ(stopped.code, 143);
+  EXPECT_TRUE(contains(stopped.out, "stopped by signal 15 in epoch 0"));
+  EXPECT_TRUE(contains(stopped.out, "ringgrad train --resume --out"));
+  const Outcome resumed =
+      ringgrad_command({"train", "--resume", "--out", (folder_ / "parts").string()});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(state_of(folder_ / "parts"), state_of(folder_ / "whole"));
+}
+
+TEST_F(ResumeTest, AVanishedTerminalEndsNothing) {
+  ProcessOptions process;
+  process.while_running = [](int pid, const std::string& out) {
+    if (out.find("Train Epoch: 0") != std::string::npos) {
+      kill(pid, SIGHUP);
+    }
+  };
+  const Outcome outcome = ringgrad_command(command(folder_ / "run"), process);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(contains(read_file(folder_ / "run/run.log"), "done: best test accuracy"));
+}
+
+// Killed at any moment: the newest checkpoint loads and the run goes on from it.
+TEST(FullResumeTest, KilledAtAnyMomentTheRunGoesOn) {
+  const TemporaryFolder folder;
+  std::vector<std::string> args = command(folder / "run");
+  args.insert(args.end(), {"--samples", "64", "--epochs", "40"});
+  args.erase(args.begin() + 5, args.begin() + 7);
+  args.erase(args.begin() + 7, args.begin() + 9);
+  for (int round = 0; round < 8; ++round) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(300 + 130 * round);
+    ProcessOptions process;
+    process.while_running = [&](int pid, const std::string&) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        kill(pid, SIGKILL);
+      }
+    };
+    ringgrad_command(args, process);
+    if (training::RunFolder(folder / "run").newest_checkpoint()) {
+      args = {"train", "--resume", "--out", (folder / "run").string()};
+    } else {
+      std::filesystem::remove_all(folder / "run");
+    }
+  }
+  const Outcome last = ringgrad_command(args);
+  EXPECT_EQ(last.code, 0) << last.err;
+}
+
+}  // namespace
+}  // namespace ringgrad::test
