@@ -34,6 +34,7 @@ int run(const EvalCommand& command) {
   dataset_options.classes = static_cast<int>(saved.run.classes.size());
   dataset_options.known_classes = saved.run.classes;
   dataset_options.allow_empty_classes = true;
+  dataset_options.exif_rotation = options.exif_rotation;
   const auto dataset = data::open_dataset(options.data, data::Split::test, dataset_options);
   const data::TransformKind transform = training::resolved_transform(options);
   data::DataLoader::Options loader_options;

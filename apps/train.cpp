@@ -97,6 +97,8 @@ Action add_train(CLI::App& parent) {
        "Data");
   flag("--drop-last", o.drop_last, "Leave out the partial batch at the end of an epoch", "Data");
   flag("--skip-bad", o.skip_bad, "Leave out images that cannot be decoded, and list them", "Data");
+  flag("--exif-rotation", o.exif_rotation,
+       "Turn photographs as their cameras meant them (PyTorch does not)", "Data");
   flag("--allow-empty-classes", o.allow_empty_classes, "Accept class folders without images",
        "Data");
   add("--model", o.model, "cifar-net or resnet18", "Network");

@@ -39,6 +39,7 @@ struct DatasetOptions {
   std::int64_t samples = 2048;  // synthetic: of the training split; the test split has a quarter
   int classes = 10;             // synthetic
   bool allow_empty_classes = false;  // folder
+  bool exif_rotation = false;        // folder: turn photographs as their cameras meant them
   bool skip_bad = false;  // folder: leave out files that cannot be decoded, and list them
   std::vector<std::string>
       known_classes;  // folder: the training split's; the test split must fit them

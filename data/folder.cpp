@@ -49,7 +49,9 @@ class FolderDataset : public Dataset {
     }
     RINGGRAD_CHECK(!folders.empty(), "data folder: ", root.string(),
                    " holds no class folders; expected ", root.string(), "/CLASS/*.jpg");
+    exif_rotation_ = options.exif_rotation;
     classes_ = options.known_classes;
+
     for (const fs::path& folder : folders) {
       const std::string name = folder.filename().string();
       auto found = std::find(classes_.begin(), classes_.end(), name);
@@ -85,7 +87,7 @@ class FolderDataset : public Dataset {
     return files_[static_cast<std::size_t>(index)].label;
   }
   Image image(std::int64_t index) const override {
-    return decode_image(files_[static_cast<std::size_t>(index)].path);
+    return decode_image(files_[static_cast<std::size_t>(index)].path, exif_rotation_);
   }
   std::string source(std::int64_t index) const override {
     return files_[static_cast<std::size_t>(index)].path.string();
@@ -118,6 +120,7 @@ class FolderDataset : public Dataset {
     files_ = std::move(good);
   }
 
+  bool exif_rotation_ = false;
   std::vector<std::string> classes_;
   std::vector<File> files_;
 };

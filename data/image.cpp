@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "data/exif.h"
 #include "runtime/error.h"
 #include "runtime/file.h"
 
@@ -65,7 +66,7 @@ bool png_is_complete(const std::string& bytes) {
 
 }  // namespace
 
-Image decode_image(const std::string& bytes, const std::string& name) {
+Image decode_image_bytes(const std::string& bytes, const std::string& name, bool exif_rotation) {
   RINGGRAD_CHECK(!bytes.empty(), name, ": the file is empty");
   const bool jpeg = starts_with(bytes, "\xff\xd8", 2);
   const bool png = starts_with(bytes, "\x89PNG\r\n\x1a\n", 8);
@@ -86,11 +87,11 @@ Image decode_image(const std::string& bytes, const std::string& name) {
   RINGGRAD_CHECK(pixels != nullptr, name, ": ", stbi_failure_reason());
   Image image{height, width, {}};
   image.pixels.assign(pixels.get(), pixels.get() + std::ptrdiff_t{3} * width * height);
-  return image;
+  return jpeg && exif_rotation ? upright(image, exif_orientation(bytes)) : image;
 }
 
-Image decode_image(const std::filesystem::path& path) {
-  return decode_image(read_file(path), path.string());
+Image decode_image(const std::filesystem::path& path, bool exif_rotation) {
+  return decode_image_bytes(read_file(path), path.string(), exif_rotation);
 }
 
 void write_png(const std::filesystem::path& path, const Image& image) {

@@ -20,11 +20,13 @@ struct Image {
 };
 
 // A JPEG or PNG as three channels: gray is repeated, alpha dropped, 16 bits keep the high byte,
-// CMYK is converted. EXIF rotation is ignored, as torchvision does. Error with the file's name and
-// the reason for anything else: another format, an incomplete file, a size that no photograph has.
-Image decode_image(const std::filesystem::path& path);
+// CMYK is converted. EXIF rotation is ignored, as torchvision does, unless it is asked for. Error
+// with the file's name and the reason for anything else: another format, an incomplete file, a size
+// that no photograph has.
+Image decode_image(const std::filesystem::path& path, bool exif_rotation = false);
 // The same from memory; `name` is what errors call it.
-Image decode_image(const std::string& bytes, const std::string& name);
+Image decode_image_bytes(const std::string& bytes, const std::string& name,
+                         bool exif_rotation = false);
 
 void write_png(const std::filesystem::path& path, const Image& image);
 

@@ -36,6 +36,8 @@ FlatParameters::FlatParameters(Context& context, Module& module, const GradientS
     range.tensor.node()->grad = gradients_.range(range.begin, parameter.shape);
     parameter.tensor = range.tensor;
   }
+  context.compute_stream().synchronize();
+  context.arena().trim();  // the parameters' first memory, of sizes that nothing else asks for
 }
 
 void FlatParameters::clear_gradients() const {

@@ -31,6 +31,7 @@ void for_each_setting(Options& o, F&& f) {
   f("samples", o.samples);
   f("drop-last", o.drop_last);
   f("skip-bad", o.skip_bad);
+  f("exif-rotation", o.exif_rotation);
   f("allow-empty-classes", o.allow_empty_classes);
   f("init", o.init);
   f("device", o.device);

@@ -27,6 +27,7 @@ struct TrainOptions {
   std::int64_t samples = 2048;  // synthetic data
   bool drop_last = false;
   bool skip_bad = false;
+  bool exif_rotation = false;
   bool allow_empty_classes = false;
   std::string init;  // weights to start from
 

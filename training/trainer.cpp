@@ -53,6 +53,7 @@ Data open_data(const TrainOptions& options) {
   dataset_options.classes = options.num_classes > 0 ? options.num_classes : 10;
   dataset_options.allow_empty_classes = options.allow_empty_classes;
   dataset_options.skip_bad = options.skip_bad;
+  dataset_options.exif_rotation = options.exif_rotation;
   Data opened;
   opened.train = data::open_dataset(options.data, data::Split::train, dataset_options);
   dataset_options.known_classes = opened.train->classes();

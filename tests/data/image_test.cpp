@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "data/exif.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
@@ -34,6 +35,36 @@ TEST(Image, DecodesWhatPillowDecodes) {
   }
 }
 
+TEST(Image, ExifRotationIsIgnoredUnlessAskedFor) {
+  const data::Image as_stored = data::decode_image(kFixtures / "rotated.jpg");
+  const data::Image turned = data::decode_image(kFixtures / "rotated.jpg", true);
+  ASSERT_EQ(as_stored.width, 24);
+  ASSERT_EQ(turned.width, 16);
+  ASSERT_EQ(turned.height, 24);
+  // Orientation 6: the stored image is to be turned by 90 degrees clockwise.
+  EXPECT_TRUE(std::equal(turned.at(0, 15), turned.at(0, 15) + 3, as_stored.at(0, 0)));
+  EXPECT_TRUE(std::equal(turned.at(5, 0), turned.at(5, 0) + 3, as_stored.at(15, 5)));
+}
+
+TEST(Image, EveryOrientationIsPillows) {
+  // 2x3 pixels numbered 1 to 6; rows behind one another, as ImageOps.exif_transpose leaves them.
+  data::Image image{2, 3, {}};
+  for (int i = 1; i <= 6; ++i) {
+    image.pixels.insert(image.pixels.end(), 3, static_cast<std::uint8_t>(i));
+  }
+  const char* expected[] = {"123456", "321654", "654321", "456123",
+                            "142536", "415263", "635241", "362514"};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const data::Image turned = data::upright(image, orientation);
+    std::string text;
+    for (std::size_t i = 0; i < turned.pixels.size(); i += 3) {
+      text += static_cast<char>('0' + turned.pixels[i]);
+    }
+    EXPECT_EQ(text, expected[orientation - 1]) << orientation;
+    EXPECT_EQ(turned.width, orientation >= 5 ? 2 : 3);
+  }
+}
+
 TEST(Image, SixteenBitGrayKeepsTheHighByte) {
   const data::Image image = data::decode_image(kFixtures / "gray16.png");
   EXPECT_EQ(image.pixels,
@@ -44,19 +75,20 @@ TEST(Image, FilesCutShortAreNamed) {
   for (const char* name : {"rgb.jpg", "progressive.jpg", "rgb.png", "gray.jpg"}) {
     const std::string whole = read_file(kFixtures / name);
     for (const std::size_t percent : {1U, 10U, 50U, 99U}) {
-      const std::string error = error_of(
-          [&] { data::decode_image(whole.substr(0, whole.size() * percent / 100), "cut.jpg"); });
+      const std::string error = error_of([&] {
+        data::decode_image_bytes(whole.substr(0, whole.size() * percent / 100), "cut.jpg");
+      });
       EXPECT_TRUE(contains(error, "cut.jpg: ")) << name << " at " << percent << " %";
     }
   }
 }
 
 TEST(Image, OtherContentIsRefused) {
-  EXPECT_EQ(error_of([] { data::decode_image(std::string(), "a.jpg"); }),
+  EXPECT_EQ(error_of([] { data::decode_image_bytes(std::string(), "a.jpg"); }),
             "a.jpg: the file is empty");
-  EXPECT_EQ(error_of([] { data::decode_image("Some text.", "a.jpg"); }),
+  EXPECT_EQ(error_of([] { data::decode_image_bytes("Some text.", "a.jpg"); }),
             "a.jpg: neither a JPEG nor a PNG file");
-  EXPECT_EQ(error_of([] { data::decode_image("GIF89a......", "a.gif"); }),
+  EXPECT_EQ(error_of([] { data::decode_image_bytes("GIF89a......", "a.gif"); }),
             "a.gif: neither a JPEG nor a PNG file");
   EXPECT_TRUE(contains(error_of([] { data::decode_image("/nonexistent.jpg"); }),
                        "/nonexistent.jpg: No such file"));
@@ -66,7 +98,7 @@ TEST(Image, AnAbsurdSizeIsRefusedBeforeMemoryIsTaken) {
   std::string png = read_file(kFixtures / "rgb.png");
   png[16] = png[20] = '\0';
   png[17] = png[21] = '\x7f';  // width and height of 8 million
-  const std::string error = error_of([&] { data::decode_image(png, "huge.png"); });
+  const std::string error = error_of([&] { data::decode_image_bytes(png, "huge.png"); });
   EXPECT_TRUE(contains(error, "huge.png: "));
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint.h"
 #include "kernels/backends.h"
+#include "tests/support/expect_error.h"
 
 namespace ringgrad::test {
 namespace {
@@ -37,6 +38,17 @@ TEST(ResNet18, StoredShapesAreTorchvisions) {
   EXPECT_EQ(tensors.at("layer4.0.downsample.0.weight").shape, (S{512, 256, 1, 1}));
   EXPECT_EQ(tensors.at("layer3.1.conv2.weight").shape, (S{256, 256, 3, 3}));
   EXPECT_EQ(tensors.at("fc.weight").shape, (S{2, 512}));
+}
+
+// Nine images in batches of eight leave one, and 32x32 shrinks to 1x1.
+TEST(ResNet18, OneImageOf32x32IsRefusedInTraining) {
+  const auto context = kernels::open_context("cpu", 2);
+  ResNet18 net(10);
+  net.to(*context, 0);
+  EXPECT_TRUE(contains(error_of([&] {
+                         net(Tensor::zeros(*context, {1, 32, 32, 3}));
+                       }),
+                       "one value per channel"));
 }
 
 TEST(ResNet18, BothStemsTakeTheirImages) {
