@@ -28,14 +28,11 @@ int run(const EvalCommand& command) {
   if (!command.data.empty()) {
     options.data = command.data;
   }
-  data::DatasetOptions dataset_options;
-  dataset_options.seed = options.seed;
-  dataset_options.samples = options.samples;
-  dataset_options.classes = static_cast<int>(saved.run.classes.size());
-  dataset_options.known_classes = saved.run.classes;
-  dataset_options.allow_empty_classes = true;
-  dataset_options.exif_rotation = options.exif_rotation;
-  const auto dataset = data::open_dataset(options.data, data::Split::test, dataset_options);
+  data::DatasetOptions opening = training::dataset_options(options);
+  opening.classes = static_cast<int>(saved.run.classes.size());
+  opening.known_classes = saved.run.classes;
+  opening.allow_empty_classes = true;
+  const auto dataset = data::open_dataset(options.data, data::Split::test, opening);
   const data::TransformKind transform = training::resolved_transform(options);
   data::DataLoader::Options loader_options;
   loader_options.batch_size = command.batch_size;
@@ -50,6 +47,7 @@ int run(const EvalCommand& command) {
           std::fprintf(stderr, "\r%lld/%lld images", static_cast<long long>(so_far.samples),
                        static_cast<long long>(dataset->size()));
         }
+        return true;
       });
   if (terminal) {
     std::fprintf(stderr, "\r\033[K");

@@ -1,6 +1,8 @@
 // The `ringgrad` command. Exit codes: 0 done, 2 a mistake of the user's (one line says which), 128
 // + n ended by signal n after saving, 1 anything else.
 #include <cstdio>
+#include <filesystem>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +65,13 @@ int main(int argc, char** argv) {
   } catch (const ringgrad::Error& error) {
     std::fprintf(stderr, "ringgrad: %s\n", error.what());
     return 2;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::fprintf(stderr, "ringgrad: %s: %s\n", error.path1().c_str(),
+                 error.code().message().c_str());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "ringgrad: out of memory\n");
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ringgrad: unexpected: %s\n", error.what());
     return 1;

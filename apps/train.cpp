@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "data/dataset.h"
 #include "data/fetch.h"
 #include "runtime/file.h"
 #include "training/checkpoint_state.h"
@@ -41,6 +42,16 @@ json given_settings(const TrainCommand& command) {
   return given;
 }
 
+bool is_there(const std::string& data) {
+  try {
+    data::open_dataset(data, data::Split::train);
+    data::open_dataset(data, data::Split::test);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int run(const TrainCommand& command) {
   TrainOptions options;
   if (command.flags.resume) {
@@ -66,7 +77,9 @@ int run(const TrainCommand& command) {
     const data::DatasetSpec spec = data::parse_dataset_spec(options.data);
     RINGGRAD_CHECK(spec.kind == "cifar10" || spec.kind == "cifar100",
                    "--download knows cifar10 and cifar100, not ", spec.kind);
-    data::fetch(data::known_archive(spec.kind), spec.argument);
+    if (!is_there(options.data)) {
+      data::fetch(data::known_archive(spec.kind), spec.argument);
+    }
   }
   return training::train(options);
 }

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -21,21 +23,24 @@ int run(const WatchCommand& command) {
   const training::RunFolder folder(command.run);
   std::ifstream log(folder.log());
   RINGGRAD_CHECK(log.good(), command.run, " is not the folder of a run: it has no run.log");
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const char* erase = terminal ? "\r\033[K" : "";
   bool ended = false;
   for (;;) {
     for (std::string line; std::getline(log, line);) {
-      std::printf("\r\033[K%s\n", line.c_str());
-      ended = line.rfind("done:", 0) == 0 || line.rfind("stopped by signal", 0) == 0;
+      std::printf("%s%s\n", erase, line.c_str());
+      ended = line.rfind("done:", 0) == 0 || line.rfind("stopped by signal", 0) == 0 ||
+              line.rfind("failed:", 0) == 0;
     }
     log.clear();
     std::string progress;
     std::ifstream progress_file(folder.progress());
     if (!ended && std::getline(progress_file, progress)) {
-      std::printf("\r\033[K%s", progress.c_str());
+      std::printf("%s%s%s", erase, progress.c_str(), terminal ? "" : "\n");
     }
     std::fflush(stdout);
     if (ended || command.once) {
-      std::printf("\n");
+      std::printf("%s", terminal ? "\n" : "");
       return 0;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

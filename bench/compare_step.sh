@@ -12,6 +12,7 @@ export OMP_NUM_THREADS=$threads
 scripts/build.sh release bench_step
 venv=build/peer-venv
 if [ ! -x "$venv/bin/python" ]; then
+  python3 -c 'import ensurepip' 2>/dev/null || scripts/install.sh scripts/packages_bench.txt
   echo "installing PyTorch into $venv (once)"
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q -r bench/peers/requirements.txt

@@ -33,6 +33,17 @@ DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameter
 }
 
 DistributedDataParallel::~DistributedDataParallel() {
+  // What is under way still writes into the gradients; its errors have been, or are being, thrown
+  // elsewhere.
+  for (Bucket& bucket : buckets_) {
+    try {
+      if (bucket.work != nullptr) {
+        bucket.work->wait(parameters_.context().compute_stream());
+      }
+    } catch (const Error&) {
+      continue;
+    }
+  }
   for (const FlatParameters::Range& range : parameters_.ranges()) {
     range.tensor.node()->hook = nullptr;
   }
@@ -66,7 +77,7 @@ void DistributedDataParallel::finish() {
   RINGGRAD_CHECK(missing == is_ready_.end(), "parameter ",
                  parameters_.ranges()[static_cast<std::size_t>(missing - is_ready_.begin())].name,
                  " had no part in this step's loss, so its gradient would differ between ranks");
-  const Stream& stream = parameters_.gradients().context().compute_stream();
+  const Stream& stream = parameters_.context().compute_stream();
   for (Bucket& bucket : buckets_) {
     bucket.work->wait(stream);
     bucket.work.reset();

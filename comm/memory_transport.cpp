@@ -55,7 +55,9 @@ class MemoryTransport : public Transport {
     RINGGRAD_CHECK(mailbox.front().size() == bytes, "rank ", rank_, " expected ", bytes,
                    " bytes from rank ", from, " and got ", mailbox.front().size(),
                    ": the ranks disagree on what they do");
-    std::memcpy(data, mailbox.front().data(), bytes);
+    if (bytes > 0) {
+      std::memcpy(data, mailbox.front().data(), bytes);
+    }
     mailbox.pop_front();
   }
 

@@ -74,7 +74,7 @@ class RingCommunicator : public Communicator {
   };
 
   std::unique_ptr<Work> enqueue(void* data, std::size_t bytes, const Stream& stream,
-                                std::function<void(void*)> collective) {
+                                const std::function<void(void*)>& collective) {
     auto state = std::make_shared<QueuedWork::State>();
     DeviceTable& device = stream.device();
     Job job{{}, state};

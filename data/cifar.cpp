@@ -36,7 +36,7 @@ CifarFile read_binary(const fs::path& path, int classes) {
   const std::size_t labels = classes == 10 ? 1 : 2;
   const std::size_t record = labels + kPixels;
   const std::string bytes = read_file(path);
-  RINGGRAD_CHECK(bytes.size() % record == 0, path.string(), ": ", bytes.size(),
+  RINGGRAD_CHECK(!bytes.empty() && bytes.size() % record == 0, path.string(), ": ", bytes.size(),
                  " bytes are not a multiple of the record's ", record,
                  "; the file is damaged or not a CIFAR-", classes, " batch");
   CifarFile file{path, {}, {}};

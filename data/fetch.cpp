@@ -122,16 +122,17 @@ void unpack(const fs::path& path, const fs::path& folder) {
   archive_write_disk_set_options(writer.get(), ARCHIVE_EXTRACT_SECURE_NODOTDOT |
                                                    ARCHIVE_EXTRACT_SECURE_SYMLINKS |
                                                    ARCHIVE_EXTRACT_TIME);
+  // What is read may come with a warning; what is written must not: a full disk is one.
   const auto check = [&](int code, archive* side) {
-    RINGGRAD_CHECK(code >= ARCHIVE_WARN, "cannot unpack ", path.string(), ": ",
-                   archive_error_string(side));
+    RINGGRAD_CHECK(code >= (side == writer.get() ? ARCHIVE_OK : ARCHIVE_WARN), "cannot unpack ",
+                   path.string(), ": ", archive_error_string(side));
   };
   check(archive_read_open_filename(reader.get(), path.c_str(), 1 << 16), reader.get());
   for (;;) {
     archive_entry* entry = nullptr;
     const int code = archive_read_next_header(reader.get(), &entry);
     if (code == ARCHIVE_EOF) {
-      return;
+      break;
     }
     check(code, reader.get());
     const std::string name = archive_entry_pathname(entry);
@@ -153,6 +154,7 @@ void unpack(const fs::path& path, const fs::path& folder) {
     }
     check(archive_write_finish_entry(writer.get()), writer.get());
   }
+  check(archive_write_close(writer.get()), writer.get());
 }
 
 bool complete(const Archive& archive, const fs::path& folder) {

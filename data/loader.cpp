@@ -7,9 +7,28 @@
 
 namespace ringgrad::data {
 
+Buffer BatchMemory::take(Context& context, std::size_t bytes) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<Buffer>& same_size = free_[bytes];
+    if (!same_size.empty()) {
+      Buffer buffer = std::move(same_size.back());
+      same_size.pop_back();
+      return buffer;
+    }
+  }
+  return Buffer::pinned(context, bytes);
+}
+
+void BatchMemory::give(Buffer buffer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_[buffer.bytes()].push_back(std::move(buffer));
+}
+
 DataLoader::DataLoader(Context& context, const Dataset& dataset, Transform transform,
                        Options options, std::int64_t epoch, std::vector<std::int64_t> indices)
     : context_(context),
+      memory_(context.state<BatchMemory>()),
       dataset_(dataset),
       transform_(transform),
       options_(options),
@@ -45,10 +64,14 @@ std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
   const std::int64_t begin = number * options_.batch_size;
   const std::int64_t end =
       std::min(begin + options_.batch_size, static_cast<std::int64_t>(indices_.size()));
-  auto batch = std::make_shared<Batch>();
+  std::shared_ptr<Batch> batch(std::make_unique<Batch>().release(),
+                               [&memory = memory_](Batch* used) {
+                                 const std::unique_ptr<Batch> owned(used);
+                                 memory.give(std::move(owned->pixels));
+                                 memory.give(std::move(owned->labels));
+                               });
   batch->n = end - begin;
-  batch->labels =
-      Buffer::pinned(context_, static_cast<std::size_t>(batch->n) * sizeof(std::int32_t));
+  batch->labels = memory_.take(context_, static_cast<std::size_t>(batch->n) * sizeof(std::int32_t));
   std::size_t image_bytes = 0;
   for (std::int64_t i = 0; i < batch->n; ++i) {
     const std::int64_t index = indices_[static_cast<std::size_t>(begin + i)];
@@ -62,7 +85,7 @@ std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
       batch->height = image.height;
       batch->width = image.width;
       image_bytes = image.pixels.size();
-      batch->pixels = Buffer::pinned(context_, image_bytes * static_cast<std::size_t>(batch->n));
+      batch->pixels = memory_.take(context_, image_bytes * static_cast<std::size_t>(batch->n));
     }
     RINGGRAD_CHECK(image.height == batch->height && image.width == batch->width,
                    dataset_.source(index), ": ", image.width, "x", image.height,
@@ -80,6 +103,7 @@ std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
 }
 
 void DataLoader::work() {
+  context_.device().make_current();
   for (;;) {
     std::int64_t number = 0;
     {

@@ -29,6 +29,18 @@ struct Batch {
   std::int32_t* label_data() const { return static_cast<std::int32_t*>(labels.data()); }
 };
 
+// Pinned memory of batches that have been used, for the next ones: of a Context, for all its
+// loaders.
+class BatchMemory {
+ public:
+  Buffer take(Context& context, std::size_t bytes);
+  void give(Buffer buffer);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<Buffer>> free_;  // by size
+};
+
 class DataLoader {
  public:
   struct Options {
@@ -57,6 +69,7 @@ class DataLoader {
   void work();
 
   Context& context_;
+  BatchMemory& memory_;
   const Dataset& dataset_;
   const Transform transform_;
   const Options options_;

@@ -21,8 +21,9 @@ std::vector<Filter> triangle_filters(int in, int out) {
   std::vector<Filter> filters(static_cast<std::size_t>(out));
   for (int i = 0; i < out; ++i) {
     const double centre = (i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(centre - support + 0.5));
-    const int end = std::min(in, static_cast<int>(centre + support + 0.5));
+    // Halves go up, as in Pillow.
+    const int first = std::max(0, static_cast<int>(std::floor(centre - support + 0.5)));
+    const int end = std::min(in, static_cast<int>(std::floor(centre + support + 0.5)));
     std::vector<double> weights;
     double sum = 0;
     for (int x = first; x < end; ++x) {

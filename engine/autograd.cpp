@@ -130,6 +130,7 @@ void record(Tensor& output, std::initializer_list<const Tensor*> inputs,
 void backward(const Tensor& loss) {
   RINGGRAD_CHECK(loss.count() == 1, "backward needs a scalar, got shape ", loss.shape().text());
   RINGGRAD_CHECK(loss.requires_grad(), "backward: nothing that requires a gradient led to this");
+  RINGGRAD_CHECK(!loss.node()->leaf, "backward: nothing was computed from this leaf");
   Context& context = loss.context();
   const NoGrad no_grad(context);
 

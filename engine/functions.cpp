@@ -13,6 +13,30 @@ T* data_or_null(const Tensor& t) {
   return t.defined() ? t.data<T>() : nullptr;
 }
 
+// Where the gradients of two parameters of one operation go, with the one mode that a kernel takes
+// for both. A gradient that is not wanted goes into memory that is thrown away.
+struct PairOfTargets {
+  Tensor first, second;
+  GradMode mode;
+};
+
+PairOfTargets targets_of_pair(Gradients& g, std::size_t first, const Shape& first_shape,
+                              std::size_t second, const Shape& second_shape) {
+  const auto target = [&](std::size_t input, const Shape& shape) {
+    return g.wanted(input)
+               ? g.target(input, shape)
+               : Gradients::Target{Tensor::empty(g.output().context(), shape, g.output().dtype()),
+                                   GradMode::overwrite};
+  };
+  Gradients::Target a = target(first, first_shape);
+  Gradients::Target b = target(second, second_shape);
+  if (a.mode != b.mode) {
+    (a.mode == GradMode::overwrite ? a : b).tensor.fill_zero();
+    a.mode = GradMode::accumulate;
+  }
+  return {a.tensor, b.tensor, a.mode};
+}
+
 void check_rank(const char* operation, const char* name, const Tensor& t, int rank) {
   RINGGRAD_CHECK(t.defined(), operation, ": ", name, " is undefined");
   RINGGRAD_CHECK(t.shape().rank() == rank, operation, ": ", name, " has shape ", t.shape().text(),
@@ -56,14 +80,11 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
       Context& ctx = x.context();
       const T* dy = g.output().data<T>();
       // Weights first: what they need is then final while the larger data gradient is computed.
-      if (g.wanted(1)) {
-        const Gradients::Target dw = g.target(1, w.shape());
-        const bool bias_wanted = g.wanted(2);
-        const Gradients::Target db = bias_wanted ? g.target(2, {d.k}) : Gradients::Target{};
-        RINGGRAD_ASSERT(!bias_wanted || db.mode == dw.mode);
+      if (g.wanted(1) || g.wanted(2)) {
+        const PairOfTargets d_wb = targets_of_pair(g, 1, w.shape(), 2, {d.k});
         kernels::run(ctx, kernels::Conv2dBackwardWeights<T>{
-                              d, x.data<T>(), dy, dw.tensor.data<T>(),
-                              bias_wanted ? db.tensor.data<T>() : nullptr, dw.mode});
+                              d, x.data<T>(), dy, d_wb.first.data<T>(),
+                              g.wanted(2) ? d_wb.second.data<T>() : nullptr, d_wb.mode});
       }
       if (g.wanted(0)) {
         kernels::run(ctx, kernels::Conv2dBackwardData<T>{d, dy, w.data<T>(),
@@ -156,14 +177,11 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
     record(y, {&x, &w, &bias}, [n, in, out, x = x.detach(), w = w.detach()](Gradients& g) {
       Context& ctx = x.context();
       const T* dy = g.output().data<T>();
-      if (g.wanted(1)) {
-        const Gradients::Target dw = g.target(1, w.shape());
-        const bool bias_wanted = g.wanted(2);
-        const Gradients::Target db = bias_wanted ? g.target(2, {out}) : Gradients::Target{};
-        RINGGRAD_ASSERT(!bias_wanted || db.mode == dw.mode);
+      if (g.wanted(1) || g.wanted(2)) {
+        const PairOfTargets d_wb = targets_of_pair(g, 1, w.shape(), 2, {out});
         kernels::run(ctx, kernels::LinearBackwardWeights<T>{
-                              n, in, out, x.data<T>(), dy, dw.tensor.data<T>(),
-                              bias_wanted ? db.tensor.data<T>() : nullptr, dw.mode});
+                              n, in, out, x.data<T>(), dy, d_wb.first.data<T>(),
+                              g.wanted(2) ? d_wb.second.data<T>() : nullptr, d_wb.mode});
       }
       if (g.wanted(0)) {
         kernels::run(ctx, kernels::LinearBackwardData<T>{n, in, out, dy, w.data<T>(),
@@ -228,20 +246,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tens
              Context& ctx = x.context();
              Tensor dx =
                  g.wanted(0) ? g.fresh(0, x.shape()) : Tensor::empty(ctx, x.shape(), x.dtype());
-             const Gradients::Target dgamma =
-                 g.wanted(1) ? g.target(1, gamma.shape())
-                             : Gradients::Target{Tensor::empty(ctx, gamma.shape(), x.dtype()),
-                                                 GradMode::overwrite};
-             const Gradients::Target dbeta =
-                 g.wanted(2) ? g.target(2, gamma.shape())
-                             : Gradients::Target{Tensor::empty(ctx, gamma.shape(), x.dtype()),
-                                                 GradMode::overwrite};
-             RINGGRAD_ASSERT(dgamma.mode == dbeta.mode);
+             const PairOfTargets d_gb = targets_of_pair(g, 1, gamma.shape(), 2, gamma.shape());
              kernels::run(ctx, kernels::BatchNormBackward<T>{
                                    m, c, x.data<T>(), data_or_null<T>(y), g.output().data<T>(),
                                    gamma.data<T>(), mean.data<T>(), inv_std.data<T>(), dx.data<T>(),
-                                   data_or_null<T>(dresidual), dgamma.tensor.data<T>(),
-                                   dbeta.tensor.data<T>(), dgamma.mode});
+                                   data_or_null<T>(dresidual), d_gb.first.data<T>(),
+                                   d_gb.second.data<T>(), d_gb.mode});
            });
   });
   return y;

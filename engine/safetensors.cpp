@@ -131,7 +131,7 @@ void check_cover(std::vector<Entry> entries, std::uint64_t data_bytes) {
 Safetensors read_checked(std::ifstream& file, std::uint64_t file_bytes) {
   RINGGRAD_CHECK(file_bytes >= 8, "the file has ", file_bytes,
                  " bytes; a safetensors file has at least 8");
-  unsigned char raw[8];
+  unsigned char raw[8] = {};
   file.read(reinterpret_cast<char*>(raw), sizeof raw);
   std::uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) {
@@ -142,6 +142,7 @@ Safetensors read_checked(std::ifstream& file, std::uint64_t file_bytes) {
                  "; this is no safetensors file, or it was cut short");
   std::string text(header_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  RINGGRAD_CHECK(file.good(), "reading failed within the header");
   const json header = parsed_header(text);
   const std::uint64_t data_bytes = file_bytes - 8 - header_bytes;
   Safetensors content;
@@ -233,6 +234,8 @@ template std::vector<double> HostTensor::values<double>() const;
 template std::vector<std::int64_t> HostTensor::values<std::int64_t>() const;
 
 Safetensors read_safetensors(const std::filesystem::path& path) {
+  RINGGRAD_CHECK(!std::filesystem::is_directory(path), path.string(),
+                 ": is a folder; expected a .safetensors file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   RINGGRAD_CHECK(file.good(), "cannot read ", system_error(path, errno));
   const auto bytes = static_cast<std::uint64_t>(file.tellg());
@@ -258,7 +261,8 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
                     {"data_offsets", {at, at + tensor.bytes.size()}}};
     at += tensor.bytes.size();
   }
-  std::string text = header.dump();
+  // Names that are not UTF-8 are written with replacement characters rather than refused.
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors start at a multiple of 8
   unsigned char raw[8];
   for (int i = 0; i < 8; ++i) {

@@ -5,7 +5,9 @@
 namespace ringgrad {
 namespace {
 
-DeviceTable& made_current(DeviceTable& device) {
+DeviceTable& made_current(DeviceTable& device, int threads) {
+  RINGGRAD_CHECK(threads >= 1 && threads <= 1024, "a replica has 1 to 1024 threads; ", threads,
+                 " were asked for");
   device.make_current();
   return device;
 }
@@ -26,12 +28,11 @@ Context::Context(std::unique_ptr<DeviceTable> device, const kernels::OperationTa
     : device_(std::move(device)),
       operations_(operations),
       threads_(threads),
-      compute_stream_(made_current(*device_)),
+      compute_stream_(made_current(*device_, threads)),
       copy_stream_(*device_),
       arena_(*device_),
       status_word_(
           static_cast<StatusWord*>(arena_.allocate(sizeof(StatusWord), compute_stream_.handle()))) {
-  RINGGRAD_CHECK(threads >= 1, "a replica needs at least one thread; ", threads, " were given");
   device_->fill_zero(status_word_, sizeof(StatusWord), compute_stream_.handle());
 }
 

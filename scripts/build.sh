@@ -7,14 +7,28 @@ preset=$1
 shift
 log="build/$preset.log"
 mkdir -p build
+# Objects are found again by another clone on the same machine.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# Ninja's "[done/total] step" lines: on a terminal one that is overwritten, elsewhere one each quarter.
 show() {
-  # On a terminal ninja's own line is progress enough; elsewhere every hundredth step is printed.
-  if [ -t 1 ]; then
-    awk '{ printf "\r\033[K%.100s", $0; fflush() } END { printf "\r\033[K" }'
-  else
-    awk '/^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), n, "/"); if (int(n[1] * 4 / n[2]) > shown) {
-           shown = int(n[1] * 4 / n[2]); print "build: " $1; fflush() } }'
-  fi
+  local line counts done total shown=0
+  while IFS= read -r line; do
+    case "$line" in
+      \[*/*\]*) ;;
+      *) continue ;;
+    esac
+    counts=${line%%]*}
+    done=${counts#[}
+    done=${done%/*}
+    total=${counts#*/}
+    if [ -t 1 ]; then
+      printf '\r\033[K%.100s' "$line"
+    elif [ $((4 * done / total)) -gt "$shown" ]; then
+      shown=$((4 * done / total))
+      echo "build $preset: $done of $total"
+    fi
+  done
+  [ ! -t 1 ] || printf '\r\033[K'
 }
 if ! cmake --preset "$preset" >"$log" 2>&1; then
   cat "$log" >&2

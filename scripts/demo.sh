@@ -4,14 +4,16 @@
 # usage: scripts/demo.sh [RUN FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-run=${1:-runs/demo}
+run=${1:-}
+for ((n = 1; ${#run} == 0; ++n)); do
+  [ -e "runs/demo-$n" ] || run=runs/demo-$n
+done
 
 scripts/install.sh scripts/packages.txt scripts/packages_demo.txt
 echo "building"
 scripts/build.sh release ringgrad_command
 ringgrad=build/release/ringgrad
 
-rm -rf "$run"
 echo "training: 4 passes over 60,000 images"
 "$ringgrad" train --data idx:/usr/share/datasets/fashion-mnist --epochs 4 --batch-size 64 \
   --lr 0.05 --schedule cosine --out "$run"

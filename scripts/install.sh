@@ -5,7 +5,7 @@ set -euo pipefail
 
 missing=()
 for package in $(cat "$@" | sed 's/#.*//'); do
-  if ! dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed; then
+  if ! dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed; then
     missing+=("$package")
   fi
 done
@@ -16,7 +16,7 @@ fi
 command="apt-get install -y --no-install-recommends ${missing[*]}"
 if [ "$(id -u)" -eq 0 ]; then
   sudo=""
-elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }; then
   sudo="sudo"
 else
   echo "These packages are missing, and installing them needs root. Please run:" >&2
@@ -26,8 +26,7 @@ fi
 
 echo "installing ${#missing[@]} packages: ${missing[*]}"
 log=$(mktemp)
-export DEBIAN_FRONTEND=noninteractive
-if ! { $sudo apt-get update -qq && $sudo $command -qq; } >"$log" 2>&1; then
+if ! { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive $command -qq; } >"$log" 2>&1; then
   cat "$log" >&2
   echo "the installation failed; its output is above" >&2
   exit 1

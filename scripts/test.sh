@@ -32,5 +32,6 @@ disabled=$(attribute disabled)
 if [ "$code" -ne 0 ]; then
   ctest --preset "$preset" --rerun-failed --output-on-failure || true
 fi
-echo "$((tests - failed - skipped - disabled)) passed, $failed failed, $((skipped + disabled)) skipped"
+echo "$((tests - failed - skipped - disabled)) passed, $failed failed, $((skipped + disabled)) skipped" |
+  tee "build/$preset/test-summary.txt"
 exit "$code"

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 cmake --preset asan >/dev/null
 files=("$@")
 if [ ${#files[@]} -eq 0 ]; then
-  mapfile -t files < <(git ls-files '*.cpp' | grep -v '^tests/structure/consumer/')
+  list=$(git ls-files '*.cpp' | grep -v -e '^tests/' -e '^bench/')
+  mapfile -t files <<<"$list"
 fi
 printf '%s\n' "${files[@]}" |
   xargs -P "$(nproc)" -n 4 clang-tidy -p build/asan --quiet --warnings-as-errors='*' 2>/dev/null

@@ -21,10 +21,15 @@ json machine_of(const Context& context) {
           {"instruction set", cpu_features().best_name}};
 }
 
+// Folder names need not be UTF-8; JSON must be.
+std::string text_of(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 json parsed(const StateText& state, const char* key) {
   const auto found = state.find(key);
   RINGGRAD_CHECK(found != state.end(), "the checkpoint has no entry ", key);
-  const json value = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  json value = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
   RINGGRAD_CHECK(!value.is_discarded(), "the checkpoint's entry ", key, " is not JSON");
   return value;
 }
@@ -48,8 +53,19 @@ data::TransformKind resolved_transform(const TrainOptions& options) {
                                                                  : data::TransformKind::to_tensor;
 }
 
+data::DatasetOptions dataset_options(const TrainOptions& options) {
+  data::DatasetOptions dataset;
+  dataset.seed = options.seed;
+  dataset.samples = options.samples;
+  dataset.classes = options.num_classes > 0 ? options.num_classes : 10;
+  dataset.allow_empty_classes = options.allow_empty_classes;
+  dataset.exif_rotation = options.exif_rotation;
+  dataset.skip_bad = options.skip_bad;
+  return dataset;
+}
+
 StateText describe_run(const TrainOptions& options, const data::Dataset& dataset) {
-  return {{kOptions, to_json(options).dump()}, {kClasses, json(dataset.classes()).dump()}};
+  return {{kOptions, text_of(to_json(options))}, {kClasses, text_of(json(dataset.classes()))}};
 }
 
 RunDescription described_run(const StateText& text, const std::string& source) {
@@ -70,9 +86,9 @@ StateText to_state(const Position& position, const TrainOptions& options, const 
                   {"correct", position.totals.correct},
                   {"samples", position.totals.samples},
                   {"best_accuracy", position.best_accuracy}};
-  return {{kPosition, p.dump()},
-          {kOptions, to_json(options).dump()},
-          {kMachine, machine_of(context).dump()}};
+  return {{kPosition, text_of(p)},
+          {kOptions, text_of(to_json(options))},
+          {kMachine, text_of(machine_of(context))}};
 }
 
 Position position_from(const StateText& state) {

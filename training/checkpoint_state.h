@@ -22,6 +22,8 @@ struct Position {
 };
 
 data::TransformKind resolved_transform(const TrainOptions& options);
+// How the data of a run is opened; classes are those of synthetic data.
+data::DatasetOptions dataset_options(const TrainOptions& options);
 
 // The settings and class names, for the header of the weights: what evaluation needs.
 StateText describe_run(const TrainOptions& options, const data::Dataset& dataset);

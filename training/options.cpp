@@ -1,5 +1,6 @@
 #include "training/options.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/schedule.h"
@@ -9,6 +10,50 @@ namespace ringgrad::training {
 namespace {
 
 using nlohmann::json;
+
+// Whether a JSON value is one of the field's type, without any conversion.
+bool fits(const json& value, const std::string&) {
+  return value.is_string();
+}
+bool fits(const json& value, bool) {
+  return value.is_boolean();
+}
+bool fits(const json& value, double) {
+  return value.is_number();
+}
+bool fits(const json& value, std::uint64_t) {
+  return value.is_number_unsigned();
+}
+bool fits(const json& value, std::int64_t) {
+  return value.is_number_integer() &&
+         (!value.is_number_unsigned() ||
+          value.get<std::uint64_t>() <=
+              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+}
+bool fits(const json& value, int) {
+  return fits(value, std::int64_t{}) &&
+         value.get<std::int64_t>() >= std::numeric_limits<int>::min() &&
+         value.get<std::int64_t>() <= std::numeric_limits<int>::max();
+}
+
+const char* expectation(const std::string&) {
+  return "a text";
+}
+const char* expectation(bool) {
+  return "true or false";
+}
+const char* expectation(double) {
+  return "a number";
+}
+const char* expectation(std::uint64_t) {
+  return "a whole number from 0";
+}
+const char* expectation(std::int64_t) {
+  return "a whole number";
+}
+const char* expectation(int) {
+  return "a whole number";
+}
 
 // Calls f(key, field) for every setting: the one list of them.
 template <class Options, class F>
@@ -57,11 +102,9 @@ void merge_json(TrainOptions& options, const json& settings) {
       return;
     }
     ++known;
-    try {
-      found->get_to(field);
-    } catch (const json::exception&) {
-      throw Error(concat("setting ", key, " is ", found->dump(), ", which is of the wrong type"));
-    }
+    RINGGRAD_CHECK(fits(*found, field), "setting ", key, " is ", found->dump(), "; expected ",
+                   expectation(field));
+    found->get_to(field);
   });
   if (known < settings.size()) {
     const json mine = to_json(options);
@@ -76,7 +119,12 @@ void check(const TrainOptions& o) {
                  "--data is missing: idx:DIR, cifar10:DIR, cifar100:DIR, folder:DIR "
                  "or synthetic:HxW");
   RINGGRAD_CHECK(o.epochs >= 1, "--epochs ", o.epochs, ": expected 1 or more");
-  RINGGRAD_CHECK(o.batch_size >= 1, "--batch-size ", o.batch_size, ": expected 1 or more");
+  RINGGRAD_CHECK(o.batch_size >= 1 && o.batch_size <= 1000000, "--batch-size ", o.batch_size,
+                 ": expected 1 to 1000000");
+  RINGGRAD_CHECK(o.samples >= 1 && o.samples <= 1000000000, "--samples ", o.samples,
+                 ": expected 1 to 1000000000");
+  RINGGRAD_CHECK(o.label_smoothing >= 0 && o.label_smoothing <= 1, "--label-smoothing ",
+                 o.label_smoothing, ": expected 0 to 1");
   RINGGRAD_CHECK(o.lr >= 0 && o.lr < 1e6, "--lr ", o.lr, ": expected 0 or more");
   RINGGRAD_CHECK(o.momentum >= 0 && o.momentum <= 1, "--momentum ", o.momentum,
                  ": expected 0 to 1");
@@ -85,6 +133,10 @@ void check(const TrainOptions& o) {
   RINGGRAD_CHECK(o.num_classes >= 0, "--num-classes ", o.num_classes, ": expected 1 or more");
   RINGGRAD_CHECK(o.replicas >= 1 && o.replicas <= 64, "--replicas ", o.replicas,
                  ": expected 1 to 64");
+  RINGGRAD_CHECK(o.threads >= 0 && o.threads <= 1024, "--threads ", o.threads,
+                 ": expected 0 (all cores) to 1024");
+  RINGGRAD_CHECK(o.workers >= -1 && o.workers <= 1024, "--workers ", o.workers,
+                 ": expected -1 (by the cores) to 1024");
   RINGGRAD_CHECK(o.checkpoint_every >= 1, "--checkpoint-every ", o.checkpoint_every,
                  ": expected 1 epoch or more");
   parse_schedule(o.schedule, o.epochs);

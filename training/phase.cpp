@@ -51,7 +51,7 @@ Totals reduced(const Totals& mine, comm::Communicator& communicator, Context& co
 
 Totals evaluate(Context& context, Module& model, data::DataLoader& loader,
                 const Normalization& normalization,
-                const std::function<void(const Totals&)>& tick) {
+                const std::function<bool(const Totals&)>& tick) {
   const NoGrad no_grad(context);
   const bool was_training = model.training();
   model.eval();
@@ -63,8 +63,8 @@ Totals evaluate(Context& context, Module& model, data::DataLoader& loader,
     const Tensor correct = correct_in_top_k(logits, on_device.labels, 1);
     totals.add(loss.item(), correct.to_host<std::int64_t>().front(), batch->n);
     context.check_status();
-    if (tick) {
-      tick(totals);
+    if (tick && !tick(totals)) {
+      break;
     }
   }
   model.train(was_training);

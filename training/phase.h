@@ -43,9 +43,10 @@ Normalization normalization_of(data::TransformKind kind);
 Totals reduced(const Totals& mine, comm::Communicator& communicator, Context& context);
 
 // Runs the model, in evaluation mode and without recording, over what the loader gives; `tick` is
-// called after each batch with the totals so far. The model's mode is restored.
+// called after each batch with the totals so far and ends it by returning false. The model's mode
+// is restored.
 Totals evaluate(Context& context, Module& model, data::DataLoader& loader,
                 const Normalization& normalization,
-                const std::function<void(const Totals&)>& tick = {});
+                const std::function<bool(const Totals&)>& tick = {});
 
 }  // namespace ringgrad::training

@@ -40,8 +40,9 @@ std::string duration(double seconds) {
 
 std::string progress_text(const Progress& p) {
   constexpr int kWidth = 24;
-  const double share =
-      static_cast<double>(p.samples) / static_cast<double>(std::max<std::int64_t>(1, p.of_samples));
+  const double share = std::clamp(
+      static_cast<double>(p.samples) / static_cast<double>(std::max<std::int64_t>(1, p.of_samples)),
+      0.0, 1.0);
   const int filled = static_cast<int>(share * kWidth);
   const double left = static_cast<double>(p.of_samples - p.samples) / p.images_per_second;
   char text[256];
@@ -84,12 +85,18 @@ void Reporter::print(const std::string& text) {
   std::fflush(stdout);
 }
 
+void Reporter::log_line(const std::string& text) {
+  if (!quiet_) {
+    std::fprintf(log_, "%s\n", text.c_str());
+    std::fflush(log_);
+  }
+}
+
 void Reporter::line(const std::string& text) {
   if (quiet_) {
     return;
   }
-  std::fprintf(log_, "%s\n", text.c_str());
-  std::fflush(log_);
+  log_line(text);
   clear_bar();
   print(text + "\n");
 }
@@ -98,8 +105,7 @@ void Reporter::plain_line(const std::string& text) {
   if (!terminal_) {
     line(text);
   } else {
-    std::fprintf(log_, "%s\n", text.c_str());
-    std::fflush(log_);
+    log_line(text);
   }
 }
 
@@ -125,7 +131,8 @@ void Reporter::progress(const Progress& progress) {
 
 void Reporter::metrics(const nlohmann::json& object) {
   if (!quiet_) {
-    std::fprintf(metrics_, "%s\n", object.dump().c_str());
+    std::fprintf(metrics_, "%s\n",
+                 object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     std::fflush(metrics_);
   }
 }

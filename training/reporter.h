@@ -32,6 +32,8 @@ class Reporter {
 
   // A line for everybody.
   void line(const std::string& text);
+  // A line for the log alone.
+  void log_line(const std::string& text);
   // A line for the log and for output that is no terminal: what the progress bar shows there.
   void plain_line(const std::string& text);
   // At most ten times a second to the terminal, once a second to progress.txt.
@@ -42,7 +44,7 @@ class Reporter {
   void clear_bar();
   void print(const std::string& text);
 
-  RunFolder folder_;
+  const RunFolder& folder_;  // must outlive the reporter
   bool quiet_;
   bool terminal_;
   bool bar_shown_ = false;

@@ -1,6 +1,7 @@
 #include "training/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,13 +33,31 @@ std::vector<fs::path> complete(const fs::path& folder) {
 
 }  // namespace
 
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) {
+    close(lock_);  // which gives the lock back
+  }
+}
+
 RunFolder RunFolder::next_free(const fs::path& runs, const std::string& name) {
+  fs::create_directories(runs);
   for (int number = 1;; ++number) {
     const fs::path path = runs / concat(name, "-", number);
-    if (!fs::exists(path)) {
+    if (fs::create_directory(path)) {
       return RunFolder(path);
     }
   }
+}
+
+void RunFolder::lock() {
+  std::error_code error;
+  fs::create_directories(checkpoints(), error);
+  RINGGRAD_CHECK(!error, "run folder ", path_.string(), " cannot be made: ", error.message());
+  const fs::path file = path_ / ".lock";
+  lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  RINGGRAD_CHECK(lock_ >= 0, "cannot write ", system_error(file, errno));
+  RINGGRAD_CHECK(flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, "run folder ",
+                 path_.string(), " is in use by another process");
 }
 
 fs::path RunFolder::checkpoint(int epoch, long steps) const {
@@ -66,9 +85,6 @@ void RunFolder::prune() const {
 }
 
 void RunFolder::prepare(std::size_t bytes) const {
-  std::error_code error;
-  fs::create_directories(checkpoints(), error);
-  RINGGRAD_CHECK(!error, "run folder ", path_.string(), " cannot be made: ", error.message());
   const fs::path probe = path_ / ".space";
   const int descriptor = open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   RINGGRAD_CHECK(descriptor >= 0, "cannot write ", system_error(probe, errno));

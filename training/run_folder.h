@@ -10,14 +10,19 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace ringgrad::training {
 
 class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  RunFolder(RunFolder&& other) noexcept
+      : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();
 
-  // RUNS/NAME-1, or the next number that is free.
+  // RUNS/NAME-1, or the next number that is free; made here, so that it is nobody else's.
   static RunFolder next_free(const std::filesystem::path& runs, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
@@ -32,13 +37,17 @@ class RunFolder {
   std::optional<std::filesystem::path> newest_checkpoint() const;
   // Removes all but the newest two, and what a killed save left behind.
   void prune() const;
-  // Makes the folder and proves, by taking and giving back the space, that `bytes` bytes can be
+  // Makes the folder if needed and keeps it for this process while the object lives: two runs that
+  // wrote the same folder would remove each other's checkpoints. Error if another process has it.
+  void lock();
+  // Proves, by taking and giving back the space, that `bytes` bytes can be
   // written.
   void prepare(std::size_t bytes) const;
 
  private:
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path path_;
+  int lock_ = -1;  // descriptor of the lock file
 };
 
 }  // namespace ringgrad::training

@@ -47,17 +47,11 @@ struct Data {
 };
 
 Data open_data(const TrainOptions& options) {
-  data::DatasetOptions dataset_options;
-  dataset_options.seed = options.seed;
-  dataset_options.samples = options.samples;
-  dataset_options.classes = options.num_classes > 0 ? options.num_classes : 10;
-  dataset_options.allow_empty_classes = options.allow_empty_classes;
-  dataset_options.skip_bad = options.skip_bad;
-  dataset_options.exif_rotation = options.exif_rotation;
+  data::DatasetOptions opening = dataset_options(options);
   Data opened;
-  opened.train = data::open_dataset(options.data, data::Split::train, dataset_options);
-  dataset_options.known_classes = opened.train->classes();
-  opened.test = data::open_dataset(options.data, data::Split::test, dataset_options);
+  opened.train = data::open_dataset(options.data, data::Split::train, opening);
+  opening.known_classes = opened.train->classes();
+  opened.test = data::open_dataset(options.data, data::Split::test, opening);
   return opened;
 }
 
@@ -76,10 +70,8 @@ class Trainer {
         model_(make_model(options.model, {classes(), options.cifar_stem})),
         reporter_(folder, communicator.rank() != 0) {
     model_->to(*context_, options.seed);
-    if (!options.init.empty()) {
-      for (const std::string& note : load_weights(*model_, options.init, init_options())) {
-        reporter_.line(options.init + ": " + note);
-      }
+    if (!options.init.empty() && !options.resume) {
+      load_initial_weights();
     }
     parameters_ = std::make_unique<FlatParameters>(*context_, *model_);
     optimizer_ = std::make_unique<SGD>(
@@ -90,6 +82,16 @@ class Trainer {
   }
 
   int run() {
+    try {
+      return run_epochs();
+    } catch (const std::exception& error) {
+      reporter_.log_line(concat("failed: ", error.what()));
+      throw;
+    }
+  }
+
+ private:
+  int run_epochs() {
     if (communicator_.rank() == 0) {
       prepare_folder();
     }
@@ -99,7 +101,7 @@ class Trainer {
     ddp_ = std::make_unique<comm::DistributedDataParallel>(*parameters_, communicator_);
     announce();
     while (position_.epoch < options_.epochs) {
-      if (!train_epoch()) {
+      if (!train_epoch() || !finish_epoch()) {
         save();
         reporter_.line(concat("stopped by signal ", stop_signal(), " in epoch ", position_.epoch,
                               " after ", position_.step,
@@ -107,14 +109,12 @@ class Trainer {
                               folder_.path().string()));
         return 128 + stop_signal();
       }
-      finish_epoch();
     }
     reporter_.line(concat("done: best test accuracy ", best_text(), ", weights in ",
                           folder_.best_weights().string()));
     return 0;
   }
 
- private:
   Index classes() const {
     const auto have = static_cast<Index>(data_.train->classes().size());
     if (options_.num_classes == 0) {
@@ -128,6 +128,21 @@ class Trainer {
   LoadOptions init_options() const {
     // With --num-classes the last layer may differ from the file's and then starts afresh.
     return options_.num_classes > 0 ? LoadOptions{{"fc", "fc2"}} : LoadOptions{};
+  }
+
+  void load_initial_weights() {
+    try {
+      for (const std::string& note : load_weights(*model_, options_.init, init_options())) {
+        reporter_.line(options_.init + ": " + note);
+      }
+    } catch (const Error& error) {
+      // The last layer's shape is the usual reason, and has an option of its own.
+      const std::string reason = error.what();
+      const bool last_layer = reason.find("tensor fc") != std::string::npos;
+      RINGGRAD_CHECK(!last_layer || options_.num_classes > 0, reason, " (--num-classes ", classes(),
+                     " starts the last layer afresh)");
+      throw;
+    }
   }
 
   data::DataLoader::Options loader_options(bool training) const {
@@ -255,7 +270,9 @@ class Trainer {
                        {"images_per_second", images_per_second()}});
   }
 
-  void finish_epoch() {
+  // False when a signal came before the test phase was over: the epoch's steps are done, the phase
+  // is not.
+  bool finish_epoch() {
     const double train_seconds = seconds_since(start_);
     const double rate = images_per_second();
     const Totals train = reduced(position_.totals, communicator_, *context_);
@@ -273,8 +290,12 @@ class Trainer {
                                                    communicator_.size() /
                                                    std::max(seconds_since(start_), 1e-9);
                            reporter_.progress(now);
+                           return stop_signal() == 0;
                          }),
                 communicator_, *context_);
+    if (must_stop()) {
+      return false;
+    }
     char text[200];
     std::snprintf(text, sizeof text,
                   "epoch %d/%d: train loss %.4f accuracy %.4f, test loss %.4f accuracy %.4f, "
@@ -304,18 +325,22 @@ class Trainer {
     if (position_.epoch % options_.checkpoint_every == 0 || position_.epoch == options_.epochs) {
       save();
     }
+    return true;
   }
 
   StateText about() const { return describe_run(options_, *data_.train); }
 
+  // Every rank calls it; rank 0 writes. Sums of a half-done epoch are stored over all ranks.
   void save() {
+    Position saved = position_;
+    saved.totals = reduced(position_.totals, communicator_, *context_);
     if (communicator_.rank() != 0) {
       return;
     }
     const auto path = folder_.checkpoint(position_.epoch, position_.total_steps);
     if (!std::filesystem::exists(path)) {
       save_checkpoint(path, *model_, *optimizer_, *parameters_, about(),
-                      to_state(position_, options_, *context_));
+                      to_state(saved, options_, *context_));
     }
     folder_.prune();
   }
@@ -326,6 +351,16 @@ class Trainer {
                    " holds no checkpoint");
     const StateText state = load_checkpoint(*newest, *model_, *optimizer_, *parameters_);
     position_ = position_from(state);
+    if (communicator_.rank() != 0) {
+      position_.totals = {};
+    }
+    const TrainOptions before = options_from(state);
+    RINGGRAD_CHECK(
+        position_.step == 0 ||
+            (before.batch_size == options_.batch_size && before.replicas == options_.replicas &&
+             before.samples == options_.samples && before.data == options_.data),
+        "--resume: the run stopped within epoch ", position_.epoch,
+        "; data, --batch-size, --replicas and --samples can change between epochs only");
     for (const std::string& difference : differences(state, options_, *context_)) {
       reporter_.line("note: " + difference);
     }
@@ -366,15 +401,12 @@ RunFolder folder_of(const TrainOptions& options) {
 int train(const TrainOptions& options) {
   check(options);
   const SignalGuard signals;
-  const RunFolder folder = folder_of(options);
+  RunFolder folder = folder_of(options);
   RINGGRAD_CHECK(options.resume || !folder.newest_checkpoint(), "run folder ",
                  folder.path().string(),
                  " holds checkpoints of a run; continue it with --resume, or choose another --out");
+  folder.lock();
   const Data data = open_data(options);
-  std::error_code error;
-  std::filesystem::create_directories(folder.path(), error);
-  RINGGRAD_CHECK(!error, "run folder ", folder.path().string(),
-                 " cannot be made: ", error.message());
   const int threads = std::max(
       1, (options.threads > 0 ? options.threads : cpu_features().cores) / options.replicas);
   if (options.replicas == 1) {
@@ -391,20 +423,21 @@ int train(const TrainOptions& options) {
   std::string failure;
   int code = 0;
   for (int rank = 0; rank < options.replicas; ++rank) {
-    replicas.emplace_back([&, rank, transport = transports[static_cast<std::size_t>(rank)].get()] {
-      const auto index = static_cast<std::size_t>(rank);
+    replicas.emplace_back([&, index = static_cast<std::size_t>(rank)] {
+      comm::Transport* transport = transports[index].get();
+      const auto communicator = comm::make_ring_communicator(std::move(transports[index]));
       try {
         contexts[index]->device().make_current();
-        const auto communicator = comm::make_ring_communicator(std::move(transports[index]));
         const int mine =
             Trainer(options, folder, data, std::move(contexts[index]), *communicator).run();
         const std::lock_guard<std::mutex> lock(mutex);
         code = std::max(code, mine);
       } catch (const std::exception& thrown) {
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (failure.empty()) {
-          failure = thrown.what();
+        {
+          const std::lock_guard<std::mutex> lock(mutex);
+          failure = failure.empty() ? thrown.what() : failure;
         }
+        transport->abort(thrown.what());  // the others wait for this one no longer
       }
     });
   }

@@ -8,6 +8,7 @@
 #include "data/image.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -50,6 +51,10 @@ TEST_F(CommandTest, MistakesAreNamedInOneLine) {
       {{"eval", "/nonexistent"}, "ringgrad: /nonexistent does not exist\n"},
       {{"watch", "/nonexistent"},
        "ringgrad: /nonexistent is not the folder of a run: it has no run.log\n"},
+      {{"train", "--data", "synthetic:32x32", "--init", "/", "--out", run()},
+       "ringgrad: /: is a folder; expected a .safetensors file\n"},
+      {{"train", "--data", "synthetic:32x32", "--threads", "100000"},
+       "ringgrad: --threads 100000: expected 0 (all cores) to 1024\n"},
       {{"fetch", "mnist"},
        "ringgrad: nothing to fetch is called 'mnist'; expected cifar10 or cifar100\n"},
       {{"inspect", "nothing"},
@@ -146,10 +151,14 @@ TEST_F(CommandTest, AConfigFileSetsWhatFlagsDoNot) {
   EXPECT_TRUE(contains(inspect.out, "\"momentum\":0.125"));
   EXPECT_TRUE(contains(inspect.out, "\"num-classes\":3"));
   write_file(folder_ / "config.json", R"({"learning-rate": 0.5})");
-  const Outcome wrong = ringgrad_command(train_args({"--config", config}));
+  Outcome wrong = ringgrad_command(train_args({"--config", config}));
   EXPECT_EQ(wrong.code, 2);
   EXPECT_EQ(wrong.err,
             "ringgrad: " + config + ": 'learning-rate' is not a setting of a training run\n");
+  write_file(folder_ / "config.json", R"({"epochs": 2.5})");
+  wrong = ringgrad_command(train_args({"--config", config}));
+  EXPECT_EQ(wrong.err,
+            "ringgrad: " + config + ": setting epochs is 2.5; expected a whole number\n");
 }
 
 TEST_F(CommandTest, InspectShowsDataAndDrawsAContactSheet) {
@@ -166,7 +175,7 @@ TEST_F(CommandTest, InspectShowsDataAndDrawsAContactSheet) {
 
 // A disk without room is found before training starts.
 TEST_F(CommandTest, AFullDiskIsFoundBeforeTraining) {
-  std::string line = "ulimit -f 1000; exec " RINGGRAD_COMMAND;
+  std::string line = "ulimit -f 1000; exec " + command_path();
   for (const std::string& arg : train_args()) {
     line += " " + arg;
   }

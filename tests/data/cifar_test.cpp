@@ -80,6 +80,8 @@ TEST_F(CifarTest, Cifar100TakesTheFineLabel) {
 }
 
 TEST_F(CifarTest, RefusesDamagedBatches) {
+  write("test_batch.bin", "");
+  EXPECT_TRUE(contains(error_of([&] { open("cifar10"); }), "test_batch.bin: 0 bytes"));
   write("test_batch.bin", static_cast<char>(1) + pixels(1) + "x");
   EXPECT_TRUE(contains(error_of([&] { open("cifar10"); }), "test_batch.bin: 3074 bytes"));
   write("test_batch.bin", static_cast<char>(1) + pixels(1) + static_cast<char>(10) + pixels(2));

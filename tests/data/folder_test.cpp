@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringgrad::test {
@@ -15,7 +16,7 @@ class FolderTest : public testing::Test {
  protected:
   void add(const std::string& name, const char* fixture = "rgb.jpg") {
     fs::create_directories((folder_ / name).parent_path());
-    fs::copy_file(fs::path(RINGGRAD_SOURCE_DIR) / "tests/data/fixtures" / fixture, folder_ / name);
+    fs::copy_file(source_folder() / "tests/data/fixtures" / fixture, folder_ / name);
   }
   std::unique_ptr<data::Dataset> open(data::Split split, const data::DatasetOptions& options = {}) {
     return data::open_dataset("folder:" + folder_.path().string(), split, options);

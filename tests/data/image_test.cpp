@@ -8,13 +8,13 @@
 #include "data/exif.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringgrad::test {
 namespace {
 
-const std::filesystem::path kFixtures =
-    std::filesystem::path(RINGGRAD_SOURCE_DIR) / "tests/data/fixtures";
+const std::filesystem::path kFixtures = source_folder() / "tests/data/fixtures";
 
 // Every kind of file against Pillow's pixels. PNG is exact; JPEG decoders may round differently,
 // and CMYK is turned into RGB by a formula of the decoder's own.

@@ -7,6 +7,7 @@
 #include "data/transform.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 
 namespace ringgrad::test {
 namespace {
@@ -22,8 +23,7 @@ Image numbered(int height, int width) {
 }
 
 TEST(Resize, IsPillowsPixelForPixel) {
-  const std::filesystem::path fixtures =
-      std::filesystem::path(RINGGRAD_SOURCE_DIR) / "tests/data/fixtures";
+  const std::filesystem::path fixtures = source_folder() / "tests/data/fixtures";
   const auto expected = nlohmann::json::parse(read_file(fixtures / "expected.json"));
   const Image source = data::decode_image(fixtures / "resize_source.png");
   for (const auto& want : expected["resized"]) {

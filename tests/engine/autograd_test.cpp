@@ -84,6 +84,22 @@ TEST_F(AutogradTest, RefusesWhatHasNoGradient) {
   EXPECT_TRUE(contains(error_of([&] { backward(sum(x.detach())); }), "requires a gradient"));
 }
 
+// One weight under two biases: one gradient is fresh while the other one is added to.
+TEST_F(AutogradTest, AWeightMayBeSharedAndABiasTrainedAlone) {
+  const Tensor x = Tensor::from_host<float>(*context_, {1, 2}, {1, 2});
+  const Tensor w = leaf({3, 4});
+  Tensor b1 = Tensor::from_host<float>(*context_, {1}, {0});
+  Tensor b2 = Tensor::from_host<float>(*context_, {1}, {0});
+  b1.set_requires_grad();
+  b2.set_requires_grad();
+  backward(add(linear(x, w, b1), linear(x, w, b2)));
+  EXPECT_EQ(w.grad().to_host<float>(), (std::vector<float>{2, 4}));
+  EXPECT_EQ(b1.grad().to_host<float>(), std::vector<float>{1});
+  EXPECT_EQ(b2.grad().to_host<float>(), std::vector<float>{1});
+  backward(linear(x, w.detach(), b1));
+  EXPECT_EQ(b1.grad().to_host<float>(), std::vector<float>{2});
+}
+
 TEST_F(AutogradTest, NoGradRecordsNothing) {
   const Tensor x = leaf({1});
   const NoGrad no_grad(*context_);

@@ -9,6 +9,7 @@
 #include "models/registry.h"
 #include "runtime/file.h"
 #include "tests/support/compare.h"
+#include "tests/support/paths.h"
 
 namespace ringgrad::test {
 namespace {
@@ -77,8 +78,7 @@ std::vector<double> moments(const std::vector<float>& values) {
 }
 
 void check_model(const std::string& name, const std::string& device) {
-  const json fixture = json::parse(
-      read_file(std::filesystem::path(RINGGRAD_SOURCE_DIR) / "tests/parity" / (name + ".json")));
+  const json fixture = json::parse(read_file(source_folder() / "tests/parity" / (name + ".json")));
   const auto context = kernels::open_context(device, 2);
   const Index n = fixture["batch"];
   const Index size = fixture["size"];

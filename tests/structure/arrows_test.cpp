@@ -1,5 +1,6 @@
 // The arrows between the folders run one way: every include is read and held against the table.
 #include <gtest/gtest.h>
+#include "tests/support/paths.h"
 
 #include <filesystem>
 #include <fstream>
@@ -73,7 +74,7 @@ std::string violation(const std::string& path, const std::string& included) {
 }
 
 TEST(Arrows, RunOneWay) {
-  const fs::path root = RINGGRAD_SOURCE_DIR;
+  const fs::path root = source_folder();
   const std::regex include("^\\s*#\\s*include\\s*[<\"]([^>\"]+)[>\"]");
   int files = 0;
   for (const auto& [folder, targets] : kAllowed) {

@@ -23,7 +23,9 @@ class DeviceArray {
       : context_(context), count_(values.size()), bytes_(kGuard + count_ * sizeof(T) + kGuard) {
     memory_ = static_cast<char*>(context.arena().allocate(bytes_, stream()));
     std::string image(bytes_, kPattern);
-    std::memcpy(image.data() + kGuard, values.data(), count_ * sizeof(T));
+    if (count_ > 0) {
+      std::memcpy(image.data() + kGuard, values.data(), count_ * sizeof(T));
+    }
     copy(memory_, image.data(), bytes_, CopyKind::host_to_device);
   }
   DeviceArray(const DeviceArray&) = delete;
@@ -61,7 +63,9 @@ class DeviceArray {
 template <class T>
 std::vector<T> unwritten(std::int64_t n) {
   std::vector<T> values(static_cast<std::size_t>(n));
-  std::memset(static_cast<void*>(values.data()), 0xff, values.size() * sizeof(T));
+  if (n > 0) {
+    std::memset(static_cast<void*>(values.data()), 0xff, values.size() * sizeof(T));
+  }
   return values;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "tests/support/paths.h"
 
 extern char** environ;
 
@@ -82,7 +83,7 @@ Outcome run_process(const std::vector<std::string>& args, const ProcessOptions& 
 }
 
 Outcome ringgrad_command(std::vector<std::string> args, const ProcessOptions& options) {
-  args.insert(args.begin(), RINGGRAD_COMMAND);
+  args.insert(args.begin(), command_path());
   return run_process(args, options);
 }
 

@@ -83,6 +83,23 @@ TEST_F(ResumeTest, TwoReplicasTrain) {
   EXPECT_TRUE(contains(log, "Train Epoch: 0 [0/35 (0%)]\tLoss: "));
 }
 
+// Both replicas diverge or one does: nobody waits for the other.
+TEST_F(ResumeTest, AReplicaThatFailsEndsTheRunAndTheLogSaysWhy) {
+  training::TrainOptions options = small(folder_ / "two");
+  options.replicas = 2;
+  options.lr = 1e5;
+  EXPECT_TRUE(contains(error_of([&] { run(options); }), "the training diverged"));
+  testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(contains(read_file(folder_ / "two/run.log"), "\nfailed: "));
+}
+
+TEST_F(ResumeTest, AFolderInUseIsRefused) {
+  training::RunFolder folder(folder_ / "a");
+  folder.lock();
+  training::TrainOptions options = small(folder_ / "a");
+  EXPECT_TRUE(contains(error_of([&] { training::train(options); }), "in use by another process"));
+}
+
 TEST_F(ResumeTest, RefusesAFolderThatHoldsARun) {
   training::TrainOptions options = small(folder_ / "a");
   options.epochs = 1;
