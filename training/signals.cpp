@@ -21,6 +21,7 @@ SignalGuard::SignalGuard() {
   std::signal(SIGTERM, on_stop);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes fails the write, which says so
 }
 
 SignalGuard::~SignalGuard() {
