@@ -53,9 +53,7 @@ void write_contact_sheet(const InspectCommand& command, const data::Dataset& dat
   int cell_height = 0;
   int cell_width = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    RandomStream random(
-        command.seed,
-        StreamKey().add_text("augment").add(0).add(static_cast<std::uint64_t>(indices[i])).value());
+    RandomStream random = data::augmentation_stream(command.seed, 0, indices[i]);
     const data::Image image = transform(dataset.image(indices[i]), random);
     if (i == 0) {
       cell_height = image.height + kGap;

@@ -75,11 +75,7 @@ std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
   std::size_t image_bytes = 0;
   for (std::int64_t i = 0; i < batch->n; ++i) {
     const std::int64_t index = indices_[static_cast<std::size_t>(begin + i)];
-    RandomStream random(options_.seed, StreamKey()
-                                           .add_text("augment")
-                                           .add(static_cast<std::uint64_t>(epoch_))
-                                           .add(static_cast<std::uint64_t>(index))
-                                           .value());
+    RandomStream random = augmentation_stream(options_.seed, epoch_, index);
     const Image image = transform_(dataset_.image(index), random);
     if (i == 0) {
       batch->height = image.height;

@@ -86,6 +86,14 @@ const char* name_of(TransformKind kind) {
   return "?";
 }
 
+RandomStream augmentation_stream(std::uint64_t seed, std::int64_t epoch, std::int64_t index) {
+  return {seed, StreamKey()
+                    .add_text("augment")
+                    .add(static_cast<std::uint64_t>(epoch))
+                    .add(static_cast<std::uint64_t>(index))
+                    .value()};
+}
+
 Image Transform::operator()(Image image, RandomStream& random) const {
   switch (kind) {
     case TransformKind::to_tensor:

@@ -19,6 +19,9 @@ enum class TransformKind {
 TransformKind parse_transform(const std::string& text);
 const char* name_of(TransformKind kind);
 
+// The random choices for a sample: they follow from (seed, epoch, index) alone.
+RandomStream augmentation_stream(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
+
 struct Transform {
   TransformKind kind = TransformKind::to_tensor;
   bool training = true;

@@ -86,6 +86,26 @@ memory bound(const memory::desc& desc, const OneDnn& dnn, const void* data) {
   return {desc, dnn.engine, const_cast<void*>(data)};
 }
 
+// The filters w (K,R,S,C) as a primitive wants them, for the length of a call.
+class Filters {
+ public:
+  template <class Primitive>
+  Filters(Context& context, OneDnn& dnn, Convolution<Primitive>& conv,
+          const dnnl::memory::desc& krsc, const float* w)
+      : blocked_(context, conv.reordered ? conv.w.get_size() : 0),
+        memory_(bound(conv.w, dnn, conv.reordered ? blocked_.data() : w)) {
+    if (conv.reordered) {
+      dnnl::memory plain = bound(krsc, dnn, w);
+      conv.reorder.execute(dnn.stream, plain, memory_);
+    }
+  }
+  const dnnl::memory& memory() const { return memory_; }
+
+ private:
+  Scratch blocked_;
+  dnnl::memory memory_;
+};
+
 void conv2d_forward(Context& context, const Conv2dForward<float>& a) {
   if (a.shape.n == 0) {
     return;
@@ -99,15 +119,10 @@ void conv2d_forward(Context& context, const Conv2dForward<float>& a) {
                                                            d.w, true, dnn);
       });
   const Scratch scratchpad(context, conv.scratchpad.get_size());
-  const Scratch blocked(context, conv.reordered ? conv.w.get_size() : 0);
-  memory w = bound(conv.w, dnn, conv.reordered ? blocked.data() : a.w);
-  if (conv.reordered) {
-    memory krsc = bound(d.w, dnn, a.w);
-    conv.reorder.execute(dnn.stream, krsc, w);
-  }
+  const Filters filters(context, dnn, conv, d.w, a.w);
   conv.primitive.execute(dnn.stream,
                          {{DNNL_ARG_SRC, bound(d.x, dnn, a.x)},
-                          {DNNL_ARG_WEIGHTS, w},
+                          {DNNL_ARG_WEIGHTS, filters.memory()},
                           {DNNL_ARG_BIAS, bound(d.bias, dnn, a.bias)},
                           {DNNL_ARG_DST, bound(d.y, dnn, a.y)},
                           {DNNL_ARG_SCRATCHPAD, bound(conv.scratchpad, dnn, scratchpad.data())}});
@@ -128,15 +143,10 @@ void conv2d_backward_data(Context& context, const Conv2dBackwardData<float>& a) 
             description, description.weights_desc(), d.w, true, dnn);
       });
   const Scratch scratchpad(context, conv.scratchpad.get_size());
-  const Scratch blocked(context, conv.reordered ? conv.w.get_size() : 0);
-  memory w = bound(conv.w, dnn, conv.reordered ? blocked.data() : a.w);
-  if (conv.reordered) {
-    memory krsc = bound(d.w, dnn, a.w);
-    conv.reorder.execute(dnn.stream, krsc, w);
-  }
+  const Filters filters(context, dnn, conv, d.w, a.w);
   conv.primitive.execute(dnn.stream,
                          {{DNNL_ARG_DIFF_DST, bound(d.y, dnn, a.dy)},
-                          {DNNL_ARG_WEIGHTS, w},
+                          {DNNL_ARG_WEIGHTS, filters.memory()},
                           {DNNL_ARG_DIFF_SRC, bound(d.x, dnn, a.dx)},
                           {DNNL_ARG_SCRATCHPAD, bound(conv.scratchpad, dnn, scratchpad.data())}});
 }
