@@ -36,9 +36,6 @@ __attribute__((always_inline)) inline float chains(long rounds) {
   return total[0];
 }
 
-// Contraction is what is measured here.
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast")
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) float chains_avx512(long rounds) {
   return chains<Wide>(rounds);
@@ -50,7 +47,6 @@ __attribute__((target("avx2,fma"))) float chains_avx2(long rounds) {
 float chains_portable(long rounds) {
   return chains<Half>(rounds);
 }
-#pragma GCC pop_options
 
 double seconds_of(const std::vector<double>& times) {
   return *std::min_element(times.begin(), times.end());
