@@ -56,9 +56,8 @@ int run(const TrainCommand& command) {
   TrainOptions options;
   if (command.flags.resume) {
     RINGGRAD_CHECK(!command.flags.out.empty(), "--resume needs --out, the run's folder");
-    const auto newest = training::RunFolder(command.flags.out).newest_checkpoint();
-    RINGGRAD_CHECK(newest.has_value(), "--resume: ", command.flags.out, " holds no checkpoint");
-    options = training::options_from(read_state(*newest));
+    options = training::options_from(
+        read_state(training::RunFolder(command.flags.out).checkpoint_to_resume()));
   }
   if (!command.config.empty()) {
     const json config = json::parse(read_file(command.config), nullptr, false, true);

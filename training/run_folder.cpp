@@ -71,6 +71,12 @@ std::optional<fs::path> RunFolder::newest_checkpoint() const {
   return found.empty() ? std::nullopt : std::optional(found.back());
 }
 
+fs::path RunFolder::checkpoint_to_resume() const {
+  const auto newest = newest_checkpoint();
+  RINGGRAD_CHECK(newest.has_value(), "--resume: ", path_.string(), " holds no checkpoint");
+  return *newest;
+}
+
 void RunFolder::prune() const {
   const std::vector<fs::path> found = complete(checkpoints());
   std::error_code ignored;

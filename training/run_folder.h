@@ -35,6 +35,8 @@ class RunFolder {
 
   // The newest complete checkpoint, if there is any.
   std::optional<std::filesystem::path> newest_checkpoint() const;
+  // The same for a run that is to be resumed: Error where there is none.
+  std::filesystem::path checkpoint_to_resume() const;
   // Removes all but the newest two, and what a killed save left behind.
   void prune() const;
   // Makes the folder if needed and keeps it for this process while the object lives: two runs that

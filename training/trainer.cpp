@@ -346,10 +346,8 @@ class Trainer {
   }
 
   void resume() {
-    const auto newest = folder_.newest_checkpoint();
-    RINGGRAD_CHECK(newest.has_value(), "--resume: ", folder_.path().string(),
-                   " holds no checkpoint");
-    const StateText state = load_checkpoint(*newest, *model_, *optimizer_, *parameters_);
+    const std::filesystem::path newest = folder_.checkpoint_to_resume();
+    const StateText state = load_checkpoint(newest, *model_, *optimizer_, *parameters_);
     position_ = position_from(state);
     if (communicator_.rank() != 0) {
       position_.totals = {};
@@ -364,7 +362,7 @@ class Trainer {
     for (const std::string& difference : differences(state, options_, *context_)) {
       reporter_.line("note: " + difference);
     }
-    reporter_.line(concat("resumed from ", newest->string(), ": epoch ", position_.epoch, ", step ",
+    reporter_.line(concat("resumed from ", newest.string(), ": epoch ", position_.epoch, ", step ",
                           position_.step));
   }
 

@@ -4,7 +4,6 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/operations.h"
-#include "runtime/parallel.h"
 
 namespace ringgrad::kernels::cpu {
 namespace {
