@@ -41,6 +41,19 @@ class SanitizerFiber {
     fiber_ = __tsan_create_fiber(0);
 #endif
   }
+  // Runs `construct`, within which Boost enters the new fiber's first function and comes back: the
+  // frames left open there are this fiber's, not its maker's.
+  template <class Construct>
+  void while_constructing(Construct construct) {
+#ifdef EMULATOR_TSAN
+    void* const maker = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, 0);
+#endif
+    construct();
+#ifdef EMULATOR_TSAN
+    __tsan_switch_to_fiber(maker, 0);
+#endif
+  }
   // The stack that is running now.
   void adopt_running() {
 #ifdef EMULATOR_TSAN
@@ -60,13 +73,22 @@ class SanitizerFiber {
     __sanitizer_start_switch_fiber(finishing ? nullptr : &fake_stack_, next.bottom_, next.bytes_);
 #endif
 #ifdef EMULATOR_TSAN
-    __tsan_switch_to_fiber(next.fiber_, 0);
+    // A finishing fiber still returns from the functions on its own stack; were they taken for
+    // returns of `next`, its call stack would run empty. arrived() makes the switch then.
+    if (!finishing) {
+      __tsan_switch_to_fiber(next.fiber_, 0);
+    }
 #endif
   }
   // First thing on this fiber after a switch to it.
   void arrived() {
 #ifdef EMULATOR_ASAN
     __sanitizer_finish_switch_fiber(fake_stack_, &came_from_->bottom_, &came_from_->bytes_);
+#endif
+#ifdef EMULATOR_TSAN
+    if (__tsan_get_current_fiber() != fiber_) {
+      __tsan_switch_to_fiber(fiber_, 0);
+    }
 #endif
   }
 

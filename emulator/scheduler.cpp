@@ -65,6 +65,7 @@ struct Block {
   boost::context::fiber scheduler;
   SanitizerFiber scheduler_sanitizer;
   std::map<const void*, std::unique_ptr<unsigned char[]>> shared;
+  bool last_done = false;  // no block of the grid is left
 };
 
 thread_local Block* current = nullptr;
@@ -78,22 +79,30 @@ void yield() {
   thread.sanitizer.arrived();
 }
 
+// A fiber runs the thread of its index in one block of the grid after the other: making fibers
+// costs more than most kernels do.
 void start(Thread& thread, void* stack, const std::function<void()>& kernel) {
   boost::context::stack_context context;
   context.size = kStackBytes;
   context.sp = static_cast<char*>(stack) + kStackBytes;
   thread.sanitizer.create(stack, kStackBytes);
-  thread.fiber = boost::context::fiber(
-      std::allocator_arg, boost::context::preallocated(context.sp, context.size, context),
-      NothingToFree{}, [&thread, &kernel](boost::context::fiber&& scheduler) {
-        Block& block = *current;
-        block.scheduler = std::move(scheduler);
-        thread.sanitizer.arrived();
-        kernel();
-        thread.finished = true;
-        thread.sanitizer.leave_for(block.scheduler_sanitizer, true);
-        return std::move(block.scheduler);
-      });
+  const auto body = [&thread, &kernel](boost::context::fiber&& scheduler) {
+    Block& block = *current;
+    block.scheduler = std::move(scheduler);
+    thread.sanitizer.arrived();
+    while (!block.last_done) {
+      kernel();
+      thread.finished = true;
+      yield();
+    }
+    thread.sanitizer.leave_for(block.scheduler_sanitizer, true);
+    return std::move(block.scheduler);
+  };
+  thread.sanitizer.while_constructing([&] {
+    thread.fiber = boost::context::fiber(
+        std::allocator_arg, boost::context::preallocated(context.sp, context.size, context),
+        NothingToFree{}, body);
+  });
 }
 
 void resume(Block& block, Thread& thread) {
@@ -113,15 +122,10 @@ void resume(Block& block, Thread& thread) {
   std::abort();
 }
 
-void run_block(Block& block, StackPool& stacks, const std::function<void()>& kernel) {
+void run_block(Block& block) {
   block.shared.clear();
-  for (std::size_t i = 0; i < block.threads.size(); ++i) {
-    Thread& thread = block.threads[i];
-    const auto flat = static_cast<unsigned>(i);
-    thread.index = dim3(flat % block.dim.x, flat / block.dim.x % block.dim.y,
-                        flat / (block.dim.x * block.dim.y));
+  for (Thread& thread : block.threads) {
     thread.finished = false;
-    start(thread, stacks.stack(i), kernel);
   }
   std::size_t finished = 0;
   while (finished < block.threads.size()) {
@@ -138,9 +142,6 @@ void run_block(Block& block, StackPool& stacks, const std::function<void()>& ker
       report_divergence(block, *returned);
     }
   }
-  for (Thread& thread : block.threads) {
-    thread.sanitizer.destroy();
-  }
 }
 
 }  // namespace
@@ -154,13 +155,23 @@ void run_grid(dim3 grid, dim3 dim, const std::function<void()>& kernel) {
   block.scheduler_sanitizer.adopt_running();
   Block* outer = current;
   current = &block;
+  for (std::size_t i = 0; i < block.threads.size(); ++i) {
+    const auto flat = static_cast<unsigned>(i);
+    block.threads[i].index = dim3(flat % dim.x, flat / dim.x % dim.y, flat / (dim.x * dim.y));
+    start(block.threads[i], stacks.stack(i), kernel);
+  }
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         block.index = dim3(x, y, z);
-        run_block(block, stacks, kernel);
+        run_block(block);
       }
     }
+  }
+  block.last_done = true;
+  for (Thread& thread : block.threads) {
+    resume(block, thread);
+    thread.sanitizer.destroy();
   }
   current = outer;
 }
