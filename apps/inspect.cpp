@@ -19,6 +19,7 @@ struct InspectCommand {
   std::string transform = "auto";
   std::int64_t batch_size = 64;
   std::uint64_t seed = 0;
+  bool skip_bad = false;
 };
 
 void inspect_weights(const std::filesystem::path& path) {
@@ -81,6 +82,7 @@ void inspect_data(const InspectCommand& command) {
   data::DatasetOptions options;
   options.seed = command.seed;
   options.allow_empty_classes = true;
+  options.skip_bad = command.skip_bad;
   const auto train = data::open_dataset(command.what, data::Split::train, options);
   options.known_classes = train->classes();
   const auto test = data::open_dataset(command.what, data::Split::test, options);
@@ -138,6 +140,7 @@ Action add_inspect(CLI::App& parent) {
       ->capture_default_str();
   app.add_option("--batch-size", command->batch_size, "Images on the sheet")->capture_default_str();
   app.add_option("--seed", command->seed, "Seed of order and augmentation")->capture_default_str();
+  app.add_flag("--skip-bad", command->skip_bad, "List images that cannot be decoded and go on");
   return [command] { return run(*command); };
 }
 

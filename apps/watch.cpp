@@ -18,7 +18,8 @@ struct WatchCommand {
   bool once = false;
 };
 
-// Prints the log as it grows and, below it, the progress line, until the run says that it ended.
+// Prints the log as it grows and, below it, the progress line, until the run says that it ended or
+// its process is gone.
 int run(const WatchCommand& command) {
   const training::RunFolder folder(command.run);
   std::ifstream log(folder.log());
@@ -26,6 +27,7 @@ int run(const WatchCommand& command) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   const char* erase = terminal ? "\r\033[K" : "";
   bool ended = false;
+  bool running = true;
   for (;;) {
     for (std::string line; std::getline(log, line);) {
       std::printf("%s%s\n", erase, line.c_str());
@@ -33,6 +35,9 @@ int run(const WatchCommand& command) {
               line.rfind("failed:", 0) == 0;
     }
     log.clear();
+    // Looked at before the next lines are read: a run's last lines come before it lets go.
+    const bool gone = !ended && !running;
+    running = folder.is_in_use();
     std::string progress;
     std::ifstream progress_file(folder.progress());
     if (!ended && std::getline(progress_file, progress)) {
@@ -43,6 +48,10 @@ int run(const WatchCommand& command) {
       std::printf("%s", terminal ? "\n" : "");
       return 0;
     }
+    RINGGRAD_CHECK(!gone, command.run,
+                   ": no process runs it any more, and its log does not say that it ended: it was "
+                   "killed; continue it with: ringgrad train --resume --out ",
+                   command.run);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }

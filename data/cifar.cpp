@@ -56,9 +56,9 @@ CifarFile read_python(const fs::path& path, int classes) {
   CifarFile file{path, {}, {}};
   const std::string bytes = read_file(path);
   try {
-    const PickleRef root = read_pickle(bytes);
-    const PickleValue* labels = root->find(classes == 10 ? "labels" : "fine_labels");
-    const PickleValue* array = root->find("data");
+    const Pickle pickle = read_pickle(bytes);
+    const PickleValue* labels = pickle.root->find(classes == 10 ? "labels" : "fine_labels");
+    const PickleValue* array = pickle.root->find("data");
     RINGGRAD_CHECK(labels != nullptr && labels->kind == PickleValue::Kind::list,
                    "no list of labels in it");
     RINGGRAD_CHECK(array != nullptr && array->state != nullptr && array->state->items.size() == 5,
@@ -75,7 +75,7 @@ CifarFile read_python(const fs::path& path, int classes) {
                    "its data does not have 3072 bytes for each of ", labels->items.size(),
                    " labels");
     RINGGRAD_CHECK(state[3]->integer == 0, "its data is in Fortran order");
-    for (const PickleRef& label : labels->items) {
+    for (const PickleValue* label : labels->items) {
       RINGGRAD_CHECK(label->kind == PickleValue::Kind::integer, "a label is not a number");
       file.labels.push_back(static_cast<std::int32_t>(label->integer));
     }
@@ -98,6 +98,21 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+std::vector<std::string> names_in_pickle(const fs::path& path, const char* key) {
+  std::vector<std::string> names;
+  try {
+    const Pickle pickle = read_pickle(read_file(path));
+    const PickleValue* list = pickle.root->find(key);
+    RINGGRAD_CHECK(list != nullptr, "no list ", key);
+    for (const PickleValue* name : list->items) {
+      names.push_back(name->text);
+    }
+  } catch (const Error& error) {
+    throw Error(concat("data cifar: ", path.string(), ": ", error.what()));
+  }
+  return names;
+}
+
 std::vector<std::string> class_names(const fs::path& folder, bool binary, int classes) {
   std::vector<std::string> names;
   if (binary) {
@@ -107,11 +122,8 @@ std::vector<std::string> class_names(const fs::path& folder, bool binary, int cl
     }
   } else {
     const fs::path path = folder / (classes == 10 ? "batches.meta" : "meta");
-    const PickleRef root = fs::exists(path) ? read_pickle(read_file(path)) : nullptr;
-    const PickleValue* list =
-        root != nullptr ? root->find(classes == 10 ? "label_names" : "fine_label_names") : nullptr;
-    for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
-      names.push_back(list->items[i]->text);
+    if (fs::exists(path)) {
+      names = names_in_pickle(path, classes == 10 ? "label_names" : "fine_label_names");
     }
   }
   if (names.size() != static_cast<std::size_t>(classes)) {

@@ -62,7 +62,6 @@ class FolderDataset : public Dataset {
         found = classes_.end() - 1;
       }
       const auto label = static_cast<std::int32_t>(found - classes_.begin());
-      const std::size_t before = files_.size();
       for (const fs::path& file : sorted_entries(folder, hidden)) {
         if (is_image_name(file)) {
           files_.push_back({file, label});
@@ -70,15 +69,13 @@ class FolderDataset : public Dataset {
           other.push_back(file.string());
         }
       }
-      RINGGRAD_CHECK(files_.size() > before || options.allow_empty_classes, "data folder: class ",
-                     folder.string(),
-                     " has no JPEG or PNG files (--allow-empty-classes accepts it)");
     }
-    note(hidden, "names that start with a dot are ignored");
-    note(other, "files that are neither JPEG nor PNG by name are ignored");
     if (options.skip_bad) {
       skip_undecodable();
     }
+    check_every_class_has_files(folders, options);
+    note(hidden, "names that start with a dot are ignored");
+    note(other, "files that are neither JPEG nor PNG by name are ignored");
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
@@ -103,6 +100,18 @@ class FolderDataset : public Dataset {
     if (!paths.empty()) {
       warnings_.push_back(concat(paths.size(), " ", what, ", ", paths.front(),
                                  paths.size() > 1 ? " among them" : ""));
+    }
+  }
+
+  void check_every_class_has_files(const std::vector<fs::path>& folders,
+                                   const DatasetOptions& options) const {
+    for (const fs::path& folder : folders) {
+      const bool found = std::any_of(files_.begin(), files_.end(), [&](const File& file) {
+        return file.path.parent_path() == folder;
+      });
+      RINGGRAD_CHECK(found || options.allow_empty_classes, "data folder: class ", folder.string(),
+                     " has no JPEG or PNG files", options.skip_bad ? " that can be read" : "",
+                     " (--allow-empty-classes accepts it)");
     }
   }
 

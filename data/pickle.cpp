@@ -12,22 +12,17 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-PickleRef make(Kind kind) {
-  auto value = std::make_shared<PickleValue>();
-  value->kind = kind;
-  return value;
-}
-
 class Reader {
  public:
   explicit Reader(const std::string& bytes) : bytes_(bytes) {}
 
-  PickleRef run() {
+  Pickle run() {
     for (;;) {
       const std::size_t position = at_;
       const auto opcode = static_cast<unsigned char>(take(1)[0]);
       if (opcode == '.') {
-        return pop();
+        pickle_.root = pop();
+        return std::move(pickle_);
       }
       RINGGRAD_CHECK(step(opcode), "pickle: opcode ", static_cast<int>(opcode), " at byte ",
                      position, " is not one that data needs");
@@ -35,6 +30,11 @@ class Reader {
   }
 
  private:
+  PickleValue* make(Kind kind) {
+    PickleValue& value = pickle_.values.emplace_back();
+    value.kind = kind;
+    return &value;
+  }
   std::string take(std::size_t count) {
     RINGGRAD_CHECK(count <= bytes_.size() - at_, "pickle: the stream ends at byte ", bytes_.size(),
                    ", within an opcode");
@@ -57,68 +57,67 @@ class Reader {
     return value;
   }
 
-  PickleRef pop() {
+  PickleValue* pop() {
     RINGGRAD_CHECK(!stack_.empty() && stack_.back() != nullptr,
                    "pickle: the stack is empty at byte ", at_);
-    PickleRef value = std::move(stack_.back());
+    PickleValue* value = stack_.back();
     stack_.pop_back();
     return value;
   }
-  PickleRef& top() {
+  PickleValue* top() {
     RINGGRAD_CHECK(!stack_.empty() && stack_.back() != nullptr,
                    "pickle: the stack is empty at byte ", at_);
     return stack_.back();
   }
-  // What lies above the last mark, which goes too. A mark is a null.
-  std::vector<PickleRef> pop_to_mark() {
+  // What lies above the last mark, which goes too.
+  std::vector<const PickleValue*> pop_to_mark() {
     std::size_t mark = stack_.size();
     while (mark > 0 && stack_[mark - 1] != nullptr) {
       --mark;
     }
     RINGGRAD_CHECK(mark > 0, "pickle: no mark on the stack at byte ", at_);
-    std::vector<PickleRef> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark), stack_.end());
+    std::vector<const PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark),
+                                          stack_.end());
     stack_.resize(mark - 1);
     return items;
   }
 
-  void push(PickleRef value) { stack_.push_back(std::move(value)); }
+  void push(PickleValue* value) { stack_.push_back(value); }
   void push_integer(std::int64_t integer, Kind kind = Kind::integer) {
-    PickleRef value = make(kind);
+    PickleValue* value = make(kind);
     value->integer = integer;
-    push(std::move(value));
+    push(value);
   }
   void push_text(std::string text, Kind kind = Kind::text) {
-    PickleRef value = make(kind);
+    PickleValue* value = make(kind);
     value->text = std::move(text);
-    push(std::move(value));
+    push(value);
   }
   void push_real(double real) {
-    PickleRef value = make(Kind::real);
+    PickleValue* value = make(Kind::real);
     value->real = real;
-    push(std::move(value));
+    push(value);
   }
-  void push_items(Kind kind, std::vector<PickleRef> items) {
-    PickleRef value = make(kind);
+  void push_items(Kind kind, std::vector<const PickleValue*> items) {
+    PickleValue* value = make(kind);
     value->items = std::move(items);
-    push(std::move(value));
+    push(value);
   }
   void push_tuple_of(std::size_t count) {
-    std::vector<PickleRef> items(count);
+    std::vector<const PickleValue*> items(count);
     for (std::size_t i = count; i-- > 0;) {
       items[i] = pop();
     }
     push_items(Kind::tuple, std::move(items));
   }
   void push_object() {
-    PickleRef arguments = pop();
-    PickleRef callable = pop();
-    push_items(Kind::object, {std::move(callable), std::move(arguments)});
+    const PickleValue* arguments = pop();
+    const PickleValue* callable = pop();
+    push_items(Kind::object, {callable, arguments});
   }
-  void append(std::vector<PickleRef> items) {
+  void append(std::vector<const PickleValue*> items) {
     PickleValue& target = *top();
-    for (PickleRef& item : items) {
-      target.items.push_back(std::move(item));
-    }
+    target.items.insert(target.items.end(), items.begin(), items.end());
   }
   void get(std::uint64_t slot) {
     const auto found = memo_.find(slot);
@@ -255,9 +254,9 @@ class Reader {
         append({pop()});
         return true;
       case 's': {
-        PickleRef value = pop();
-        PickleRef key = pop();
-        append({std::move(key), std::move(value)});
+        const PickleValue* value = pop();
+        const PickleValue* key = pop();
+        append({key, value});
         return true;
       }
       case 'e':
@@ -307,8 +306,8 @@ class Reader {
         return true;
       }
       case 0x93: {  // STACK_GLOBAL
-        const PickleRef name = pop();
-        const PickleRef module = pop();
+        const PickleValue* name = pop();
+        const PickleValue* module = pop();
         push_text(module->text + "." + name->text, Kind::global);
         return true;
       }
@@ -317,8 +316,8 @@ class Reader {
         push_object();
         return true;
       case 'b': {
-        PickleRef state = pop();
-        top()->state = std::move(state);
+        const PickleValue* state = pop();
+        top()->state = state;
         return true;
       }
       case 'Q':
@@ -331,8 +330,9 @@ class Reader {
 
   const std::string& bytes_;
   std::size_t at_ = 0;
-  std::vector<PickleRef> stack_;
-  std::map<std::uint64_t, PickleRef> memo_;
+  Pickle pickle_;
+  std::vector<PickleValue*> stack_;  // a mark is a null
+  std::map<std::uint64_t, PickleValue*> memo_;
 };
 
 }  // namespace
@@ -343,13 +343,13 @@ const PickleValue* PickleValue::find(const std::string& key) const {
   }
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     if (items[i]->kind == Kind::text && items[i]->text == key) {
-      return items[i + 1].get();
+      return items[i + 1];
     }
   }
   return nullptr;
 }
 
-PickleRef read_pickle(const std::string& bytes) {
+Pickle read_pickle(const std::string& bytes) {
   return Reader(bytes).run();
 }
 

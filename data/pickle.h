@@ -4,14 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <string>
 #include <vector>
 
 namespace ringgrad::data {
-
-struct PickleValue;
-using PickleRef = std::shared_ptr<PickleValue>;
 
 struct PickleValue {
   enum class Kind {
@@ -31,15 +28,22 @@ struct PickleValue {
   std::int64_t integer = 0;
   double real = 0;
   std::string text;
-  std::vector<PickleRef> items;
-  PickleRef state;  // of an object, as BUILD gave it
+  std::vector<const PickleValue*> items;
+  const PickleValue* state = nullptr;  // of an object, as BUILD gave it
 
   // The value of a dictionary's text key, or null.
   const PickleValue* find(const std::string& key) const;
 };
 
+// All values of one pickle. They refer to each other, in circles if the pickle says so, and go
+// together.
+struct Pickle {
+  std::deque<PickleValue> values;
+  const PickleValue* root = nullptr;
+};
+
 // Error with position and reason for an unknown opcode, a broken stack, or a stream that ends
 // early.
-PickleRef read_pickle(const std::string& bytes);
+Pickle read_pickle(const std::string& bytes);
 
 }  // namespace ringgrad::data

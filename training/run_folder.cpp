@@ -53,11 +53,21 @@ void RunFolder::lock() {
   std::error_code error;
   fs::create_directories(checkpoints(), error);
   RINGGRAD_CHECK(!error, "run folder ", path_.string(), " cannot be made: ", error.message());
-  const fs::path file = path_ / ".lock";
+  const fs::path file = lock_file();
   lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   RINGGRAD_CHECK(lock_ >= 0, "cannot write ", system_error(file, errno));
   RINGGRAD_CHECK(flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, "run folder ",
                  path_.string(), " is in use by another process");
+}
+
+bool RunFolder::is_in_use() const {
+  const int file = open(lock_file().c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) {
+    return false;
+  }
+  const bool taken = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(file);
+  return taken;
 }
 
 fs::path RunFolder::checkpoint(int epoch, long steps) const {
@@ -91,6 +101,13 @@ void RunFolder::prune() const {
 }
 
 void RunFolder::prepare(std::size_t bytes) const {
+  std::error_code ignored;
+  std::size_t taken = 0;
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(checkpoints(), ignored)) {
+    taken += entry.is_regular_file() ? entry.file_size() : 0;
+  }
+  bytes -= std::min(bytes - 1, taken);
   const fs::path probe = path_ / ".space";
   const int descriptor = open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   RINGGRAD_CHECK(descriptor >= 0, "cannot write ", system_error(probe, errno));

@@ -42,12 +42,15 @@ class RunFolder {
   // Makes the folder if needed and keeps it for this process while the object lives: two runs that
   // wrote the same folder would remove each other's checkpoints. Error if another process has it.
   void lock();
-  // Proves, by taking and giving back the space, that `bytes` bytes can be
-  // written.
+  // Whether a process holds the lock.
+  bool is_in_use() const;
+  // Proves, by taking and giving back the space, that `bytes` bytes can be written beside what the
+  // folder's checkpoints take already.
   void prepare(std::size_t bytes) const;
 
  private:
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path lock_file() const { return path_ / ".lock"; }
   std::filesystem::path path_;
   int lock_ = -1;  // descriptor of the lock file
 };

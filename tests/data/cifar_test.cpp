@@ -118,9 +118,17 @@ TEST_F(CifarTest, RefusesOddPythonBatches) {
 
 // What a hostile pickle would run is only written down.
 TEST(Pickle, CallsNothing) {
-  const data::PickleRef value = data::read_pickle("cos\nsystem\n(S'touch /tmp/x'\ntR.");
-  EXPECT_EQ(value->kind, data::PickleValue::Kind::object);
-  EXPECT_EQ(value->items[0]->text, "os.system");
+  const data::Pickle pickle = data::read_pickle("cos\nsystem\n(S'touch /tmp/x'\ntR.");
+  EXPECT_EQ(pickle.root->kind, data::PickleValue::Kind::object);
+  EXPECT_EQ(pickle.root->items[0]->text, "os.system");
+}
+
+TEST(Pickle, NestingAndCirclesHarmNothing) {
+  const data::Pickle deep =
+      data::read_pickle(std::string(1000000, ']') + std::string(999999, 'a') + ".");
+  EXPECT_EQ(deep.root->items.size(), 1U);
+  const data::Pickle circle = data::read_pickle("]q\1h\1a.");
+  EXPECT_EQ(circle.root->items[0], circle.root);
 }
 
 TEST(Pickle, BrokenStreamsAreErrors) {

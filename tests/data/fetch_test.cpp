@@ -18,13 +18,34 @@
 namespace ringgrad::test {
 namespace {
 
-// A tar.gz with one member of incompressible bytes.
-std::string tar_gz(const std::string& member, std::size_t bytes) {
+// While it lives, no file of this process can grow beyond `bytes`: what a full disk looks like.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit low{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &low);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+std::string incompressible(std::size_t bytes) {
   std::string content;
   RandomStream random(1, 2);
   while (content.size() < bytes) {
     content += static_cast<char>(random.next_word());
   }
+  return content;
+}
+
+// A tar.gz with one member.
+std::string tar_gz(const std::string& member, const std::string& content) {
   std::string out(content.size() + 65536, '\0');
   std::size_t used = 0;
   archive* a = archive_write_new();
@@ -67,7 +88,7 @@ class FetchTest : public testing::Test {
             md5_of(content_),
             {"set/data.bin"}};
   }
-  std::string content_ = tar_gz("set/data.bin", 300000);
+  std::string content_ = tar_gz("set/data.bin", incompressible(300000));
   TemporaryFolder folder_;
 };
 
@@ -110,20 +131,24 @@ TEST_F(FetchTest, AWrongChecksumIsNamedAndTheFileRemoved) {
 
 TEST_F(FetchTest, AFullDiskIsNamedAndLeavesNoHalfDataSet) {
   const HttpServer server(content_);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit low{200000, before.rlim_max};
-  std::signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &low);
+  const FileSizeLimit limit(200000);
   const std::string error = error_of([&] { data::fetch(archive_at(server), folder_.path()); });
-  setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_TRUE(contains(error, "cannot write"));
   EXPECT_TRUE(contains(error, "File too large"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "set"));
 }
 
+TEST_F(FetchTest, ADiskThatIsFullWhenUnpackingIsNamedAndLeavesNoHalfDataSet) {
+  content_ = tar_gz("set/data.bin", std::string(1000000, 'x'));
+  const HttpServer server(content_);
+  const FileSizeLimit limit(200000);
+  EXPECT_TRUE(contains(error_of([&] { data::fetch(archive_at(server), folder_.path()); }),
+                       "cannot unpack"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "set"));
+}
+
 TEST_F(FetchTest, NamesThatLeadOutOfTheFolderAreRefused) {
-  content_ = tar_gz("../outside.bin", 1000);
+  content_ = tar_gz("../outside.bin", incompressible(1000));
   const HttpServer server(content_);
   EXPECT_TRUE(contains(error_of([&] { data::fetch(archive_at(server), folder_ / "in"); }),
                        "cannot unpack"));

@@ -61,6 +61,12 @@ TEST_F(FolderTest, AnEmptyClassIsAnErrorUnlessAllowed) {
   data::DatasetOptions options;
   options.allow_empty_classes = true;
   EXPECT_EQ(open(data::Split::train, options)->classes().size(), 2U);
+
+  options = {};
+  options.skip_bad = true;
+  std::ofstream(folder_ / "train/bees/1.jpg") << "text";
+  EXPECT_TRUE(contains(error_of([&] { open(data::Split::train, options); }),
+                       "train/bees has no JPEG or PNG files that can be read"));
 }
 
 TEST_F(FolderTest, BadFilesAreNamedOrSkippedAndListed) {

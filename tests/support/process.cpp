@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "runtime/error.h"
 #include "tests/support/paths.h"
 
@@ -72,12 +74,26 @@ Outcome run_process(const std::vector<std::string>& args, const ProcessOptions& 
     if (options.while_running && open_files > 0) {
       options.while_running(pid, outcome.out);
     }
+    if (!options.stops_reading_after.empty() &&
+        outcome.out.find(options.stops_reading_after) != std::string::npos) {
+      break;
+    }
     if (std::chrono::steady_clock::now() > end) {
       kill(pid, SIGKILL);
     }
   }
+  for (const pollfd& file : files) {
+    if (file.fd >= 0) {
+      close(file.fd);
+    }
+  }
   int status = 0;
-  waitpid(pid, &status, 0);
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      kill(pid, SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   outcome.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return outcome;
 }

@@ -17,6 +17,8 @@ struct ProcessOptions {
   std::vector<std::string> environment;  // "NAME=value", added to this process's
   // Called with the process id every 10 ms while it runs, and what it has printed so far.
   std::function<void(int pid, const std::string& out)> while_running;
+  // Closes its ends of the pipes once this was printed: the reader has vanished.
+  std::string stops_reading_after;
   std::chrono::seconds limit{50};  // killed after that
 };
 

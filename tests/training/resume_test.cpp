@@ -182,9 +182,23 @@ TEST_F(ResumeTest, AVanishedTerminalEndsNothing) {
       kill(pid, SIGHUP);
     }
   };
+  process.stops_reading_after = "Train Epoch: 0";
   const Outcome outcome = ringgrad_command(command(folder_ / "run"), process);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(contains(read_file(folder_ / "run/run.log"), "done: best test accuracy"));
+}
+
+TEST_F(ResumeTest, WatchTellsAKilledRun) {
+  ProcessOptions process;
+  process.while_running = [](int pid, const std::string& out) {
+    if (out.find("Train Epoch: 0") != std::string::npos) {
+      kill(pid, SIGKILL);
+    }
+  };
+  EXPECT_EQ(ringgrad_command(command(folder_ / "run"), process).code, 128 + SIGKILL);
+  const Outcome watch = ringgrad_command({"watch", (folder_ / "run").string()});
+  EXPECT_EQ(watch.code, 2);
+  EXPECT_TRUE(contains(watch.err, "it was killed; continue it with: ringgrad train --resume"));
 }
 
 // Killed at any moment: the newest checkpoint loads and the run goes on from it.
