@@ -6,6 +6,16 @@
 
 namespace ringgrad::comm {
 
+FlatParameters::GradientStorage shared_gradients(Context& context, Communicator& communicator) {
+  return [&](std::size_t bytes) {
+    std::shared_ptr<void> memory;
+    if (context.device().host_accessible()) {
+      memory = communicator.allocate(bytes);
+    }
+    return FlatParameters::Storage{memory.get(), memory};
+  };
+}
+
 DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameters,
                                                  Communicator& communicator, Options options)
     : parameters_(parameters), communicator_(communicator) {

@@ -12,6 +12,9 @@
 
 namespace ringgrad::comm {
 
+// Gradients in memory that the host's ranks share, so that buckets are reduced without a copy.
+FlatParameters::GradientStorage shared_gradients(Context& context, Communicator& communicator);
+
 class DistributedDataParallel {
  public:
   struct Options {

@@ -1,6 +1,6 @@
 // The ring all-reduce.
 //
-// R ranks stand in a ring; each talks to its right neighbour only. The data is cut into R chunks.
+// R ranks stand in a ring; each sends to its right neighbour only. The data is cut into R chunks.
 // First, reduce-scatter: in R-1 steps partial sums travel once round the ring, each rank adding its
 // own part, until every rank owns one finished chunk. For R = 3, with a b c the chunks of ranks 0,
 // 1 and 2:
@@ -17,116 +17,296 @@
 //   step 2    sends b ──▶     sends c ──▶     sends a ──▶
 //   step 3    sends a ──▶     sends b ──▶     sends c ──▶          all ranks hold a b c
 //
-// Each rank sends 2 (R-1)/R of the data whatever R is: the least possible. Chunk i is always added
-// in the order i, i+1, …, i+R-1 (mod R), so the bits depend on nothing but inputs, count and world
+// Each rank sends 2 (R-1)/R of the data whatever R is: the least possible. Chunk c is always added
+// in the order c, c+1, …, c+R-1 (mod R), so the bits depend on nothing but inputs, count and world
 // size. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", 2009.
-#include "comm/ring.h"
-
+//
+// What a rank sends in step k+1 is the chunk that it received in step k. So the steps need no
+// boundaries: all that goes out is one stream of bytes, all that comes in is another, and a byte
+// may go out as soon as it came in and was added. Two numbers describe the whole state,
+//
+//   out   ████████████░░░░░░░······      sent │ may be sent │ not there yet
+//   in    ██████████·················    received and added │ to come
+//
+//   may be sent  =  the first chunk, which is our own  +  what was received
+//
+// and Flow below turns them until both streams are at their ends. This is the pipeline that keeps
+// all links busy at once: nobody waits for a whole chunk. Broadcast, all-gather and reduce-scatter
+// are the same two streams with other contents. Small data goes round as it is, every rank's to
+// every other (R-1 steps instead of 2(R-1)), and is added at its destination in the same order.
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <string>
 #include <vector>
 
+#include "comm/collectives.h"
 #include "runtime/error.h"
 
 namespace ringgrad::comm {
 namespace {
 
-template <class T>
-void combine(T* mine, const T* arrived, std::int64_t n, ReduceOp op) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::average:
-        mine[i] = static_cast<T>(arrived[i] + mine[i]);
-        break;
-      case ReduceOp::min:
-        mine[i] = std::min(arrived[i], mine[i]);
-        break;
-      case ReduceOp::max:
-        mine[i] = std::max(arrived[i], mine[i]);
-        break;
-    }
-  }
-}
+constexpr std::int64_t kSmallBytes = 8 * 1024;
+constexpr std::size_t kPieceBytes = 128 * 1024;  // added while it is in the cache
+constexpr std::chrono::milliseconds kTick{50};   // between two looks at the failure
 
-template <class T>
-void all_reduce(Transport& transport, T* data, std::int64_t count, ReduceOp op) {
-  const int ranks = transport.size();
-  const int rank = transport.rank();
-  const int right = (rank + 1) % ranks;
-  const int left = (rank + ranks - 1) % ranks;
-  const auto begin_of = [&](int chunk) { return count * chunk / ranks; };
-  const auto chunk_at = [&](int step) { return (rank - step + 2 * ranks) % ranks; };
-  const auto bytes_of = [&](int chunk) {
-    return sizeof(T) * static_cast<std::size_t>(begin_of(chunk + 1) - begin_of(chunk));
-  };
-  std::vector<T> arrived(static_cast<std::size_t>(count / ranks + 1));
-  for (int step = 0; step < ranks - 1; ++step) {
-    const int out = chunk_at(step);
-    const int in = chunk_at(step + 1);
-    transport.send(right, data + begin_of(out), bytes_of(out));
-    transport.receive(left, arrived.data(), bytes_of(in));
-    combine(data + begin_of(in), arrived.data(), begin_of(in + 1) - begin_of(in), op);
+using Byte = unsigned char;
+
+// A stretch of one of the two streams.
+struct Stretch {
+  Byte* data;
+  std::size_t bytes;
+  bool reduced = false;  // what comes in is added to `data` instead of overwriting it
+  bool last = false;     // and was the last addition
+};
+
+class RingCollectives : public Collectives {
+ public:
+  RingCollectives(std::unique_ptr<Transport> transport, std::shared_ptr<Failure> failure,
+                  std::chrono::milliseconds timeout)
+      : Collectives(std::move(failure), timeout), transport_(std::move(transport)) {}
+
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+
+  void all_reduce(const Call& call, void* data) override {
+    const Reduction reduction(call.dtype, call.op, size());
+    const std::size_t element = size_of(call.dtype);
+    auto* bytes = static_cast<Byte*>(data);
+    if (call.count * static_cast<std::int64_t>(element) <= kSmallBytes) {
+      return small_all_reduce(call, bytes, reduction);
+    }
+    const auto stretch = [&](int step) {
+      const int chunk = wrapped(rank() - step);
+      const std::int64_t begin = chunk_begin(call.count, chunk, size());
+      const std::int64_t end = chunk_begin(call.count, chunk + 1, size());
+      return Stretch{bytes + static_cast<std::size_t>(begin) * element,
+                     static_cast<std::size_t>(end - begin) * element};
+    };
+    std::vector<Stretch> out, in;
+    for (int step = 0; step < 2 * (size() - 1); ++step) {
+      out.push_back(stretch(step));
+      in.push_back(stretch(step + 1));
+      in.back().reduced = step < size() - 1;
+      in.back().last = step == size() - 2;
+    }
+    flow(call, out, in, out.front().bytes, &reduction);
   }
-  if (op == ReduceOp::average) {
-    const int own = chunk_at(ranks - 1);
-    for (std::int64_t i = begin_of(own); i < begin_of(own + 1); ++i) {
-      data[i] = static_cast<T>(data[i] / static_cast<T>(ranks));
+
+  void broadcast(const Call& call, void* data) override {
+    const std::size_t bytes = static_cast<std::size_t>(call.count) * size_of(call.dtype);
+    const Stretch all{static_cast<Byte*>(data), bytes};
+    const bool sends = transport_->right() != call.root;
+    const bool receives = rank() != call.root;
+    flow(call, sends ? std::vector<Stretch>{all} : std::vector<Stretch>{},
+         receives ? std::vector<Stretch>{all} : std::vector<Stretch>{}, receives ? 0 : bytes,
+         nullptr);
+  }
+
+  void all_gather(const Call& call, const void* in, void* out) override {
+    const std::size_t bytes = static_cast<std::size_t>(call.count) * size_of(call.dtype);
+    auto* all = static_cast<Byte*>(out);
+    const auto part = [&](int of) { return all + static_cast<std::size_t>(of) * bytes; };
+    if (bytes > 0 && part(rank()) != in) {
+      std::memmove(part(rank()), in, bytes);
+    }
+    gather_parts(call, all, bytes);
+  }
+
+  void reduce_scatter(const Call& call, const void* in, void* out) override {
+    const Reduction reduction(call.dtype, call.op, size());
+    const std::size_t part = static_cast<std::size_t>(call.count / size()) * size_of(call.dtype);
+    std::vector<Byte> sums(static_cast<const Byte*>(in),
+                           static_cast<const Byte*>(in) + part * static_cast<std::size_t>(size()));
+    const auto stretch = [&](int step) {  // one place on, so that a rank's own part comes last
+      return Stretch{sums.data() + static_cast<std::size_t>(wrapped(rank() - 1 - step)) * part,
+                     part};
+    };
+    std::vector<Stretch> outgoing, incoming;
+    for (int step = 0; step < size() - 1; ++step) {
+      outgoing.push_back(stretch(step));
+      incoming.push_back(stretch(step + 1));
+      incoming.back().reduced = true;
+      incoming.back().last = step == size() - 2;
+    }
+    flow(call, outgoing, incoming, part, &reduction);
+    if (part > 0) {
+      std::memcpy(out, sums.data() + static_cast<std::size_t>(rank()) * part, part);
     }
   }
-  for (int step = ranks - 1; step < 2 * (ranks - 1); ++step) {
-    const int out = chunk_at(step);
-    const int in = chunk_at(step + 1);
-    transport.send(right, data + begin_of(out), bytes_of(out));
-    transport.receive(left, data + begin_of(in), bytes_of(in));
+
+  void barrier(const Call& call) override {
+    std::vector<Byte> parts(static_cast<std::size_t>(size()));
+    gather_parts(call, parts.data(), 1);
   }
-}
+
+ private:
+  int wrapped(int index) const { return (index % size() + size()) % size(); }
+
+  // Each rank's own part of `all` is filled; all others arrive.
+  void gather_parts(const Call& call, Byte* all, std::size_t bytes) {
+    std::vector<Stretch> out, in;
+    for (int step = 0; step < size() - 1; ++step) {
+      out.push_back({all + static_cast<std::size_t>(wrapped(rank() - step)) * bytes, bytes});
+      in.push_back({all + static_cast<std::size_t>(wrapped(rank() - step - 1)) * bytes, bytes});
+    }
+    flow(call, out, in, bytes, nullptr);
+  }
+
+  void small_all_reduce(const Call& call, Byte* data, const Reduction& reduction) {
+    const std::size_t element = size_of(call.dtype);
+    const std::size_t bytes = static_cast<std::size_t>(call.count) * element;
+    std::vector<Byte> all(bytes * static_cast<std::size_t>(size()));
+    if (bytes > 0) {
+      std::memcpy(all.data() + static_cast<std::size_t>(rank()) * bytes, data, bytes);
+    }
+    gather_parts(call, all.data(), bytes);
+    for (int chunk = 0; chunk < size(); ++chunk) {
+      const std::int64_t begin = chunk_begin(call.count, chunk, size());
+      const std::int64_t n = chunk_begin(call.count, chunk + 1, size()) - begin;
+      if (n == 0) {
+        continue;
+      }
+      Byte* result = data + static_cast<std::size_t>(begin) * element;
+      const auto part = [&](int of) {
+        return all.data() + static_cast<std::size_t>(wrapped(of)) * bytes +
+               static_cast<std::size_t>(begin) * element;
+      };
+      std::memcpy(result, part(chunk), static_cast<std::size_t>(n) * element);
+      for (int k = 1; k < size(); ++k) {
+        reduction.combine(result, result, part(chunk + k), n);
+      }
+      reduction.finish(result, n);
+    }
+  }
+
+  // A position in a list of stretches.
+  struct Cursor {
+    const std::vector<Stretch>& stretches;
+    std::size_t index = 0, offset = 0;
+
+    bool at_end() {
+      while (index < stretches.size() && offset == stretches[index].bytes) {
+        ++index;
+        offset = 0;
+      }
+      return index == stretches.size();
+    }
+    const Stretch& stretch() const { return stretches[index]; }
+    Byte* data() const { return stretch().data + offset; }
+    std::size_t left() const { return stretch().bytes - offset; }
+  };
+
+  // Sends `out` and receives `in`. Of `out`, `ready` bytes may go at once, the rest as `in` comes.
+  void flow(const Call& call, const std::vector<Stretch>& out, const std::vector<Stretch>& in,
+            std::size_t ready, const Reduction* reduction) {
+    if (size() == 1) {
+      return;
+    }
+    agree_with_neighbours(call);
+    const std::size_t element = size_of(call.dtype);
+    piece_.resize(kPieceBytes);
+    Cursor sending{out};
+    Cursor receiving{in};
+    std::size_t held = 0;  // bytes in piece_ that are not added yet
+    turn(call, [&](bool& may_send, bool& may_receive) {
+      bool moved = false;
+      may_send = !sending.at_end() && ready > 0;
+      if (may_send) {
+        const std::size_t sent =
+            transport_->try_send(sending.data(), std::min(sending.left(), ready));
+        sending.offset += sent;
+        ready -= sent;
+        moved = sent > 0;
+      }
+      may_receive = !receiving.at_end();
+      if (may_receive && !receiving.stretch().reduced) {
+        const std::size_t got = transport_->try_receive(receiving.data(), receiving.left());
+        receiving.offset += got;
+        ready += got;
+        moved = moved || got > 0;
+      } else if (may_receive) {
+        const std::size_t got = transport_->try_receive(
+            piece_.data() + held, std::min(receiving.left(), kPieceBytes) - held);
+        held += got;
+        moved = moved || got > 0;
+        const std::size_t whole = held / element * element;
+        const auto n = static_cast<std::int64_t>(whole / element);
+        if (n > 0) {
+          reduction->combine(receiving.data(), piece_.data(), receiving.data(), n);
+          if (receiving.stretch().last) {
+            reduction->finish(receiving.data(), n);
+          }
+          std::memmove(piece_.data(), piece_.data() + whole, held - whole);
+          held -= whole;
+          receiving.offset += whole;
+          ready += whole;
+        }
+      }
+      return std::pair{moved, sending.at_end() && receiving.at_end()};
+    });
+  }
+
+  // Tells the right neighbour what this rank is about to do, and hears it from the left one.
+  void agree_with_neighbours(const Call& call) {
+    Call theirs;
+    std::size_t sent = 0;
+    std::size_t got = 0;
+    turn(call, [&](bool& may_send, bool& may_receive) {
+      const std::size_t before = sent + got;
+      may_send = sent < sizeof call;
+      may_receive = got < sizeof theirs;
+      if (may_send) {
+        sent +=
+            transport_->try_send(reinterpret_cast<const Byte*>(&call) + sent, sizeof call - sent);
+      }
+      if (may_receive) {
+        got += transport_->try_receive(reinterpret_cast<Byte*>(&theirs) + got, sizeof theirs - got);
+      }
+      return std::pair{sent + got > before, sent == sizeof call && got == sizeof theirs};
+    });
+    const int left = transport_->left();
+    RINGGRAD_CHECK(theirs == call, left < rank() ? disagreement(left, theirs, rank(), call)
+                                                 : disagreement(rank(), call, left, theirs));
+  }
+
+  // Calls move() until it says that all is done; waits when nothing moved, with the deadline.
+  template <class Move>
+  void turn(const Call& call, Move&& move) {
+    auto last_moved = std::chrono::steady_clock::now();
+    for (;;) {
+      bool may_send = false;
+      bool may_receive = false;
+      const auto [moved, done] = move(may_send, may_receive);
+      if (done) {
+        return;
+      }
+      if (moved) {
+        last_moved = {};
+        continue;
+      }
+      failure().check();
+      const auto now = std::chrono::steady_clock::now();
+      last_moved = last_moved == decltype(last_moved){} ? now : last_moved;
+      RINGGRAD_CHECK(now - last_moved < timeout(), "rank ", rank(), " waited ",
+                     std::chrono::duration<double>(timeout()).count(), " s in ", call.text(),
+                     may_receive
+                         ? concat(" for rank ", transport_->left(), ", which sent nothing")
+                         : concat(" for rank ", transport_->right(), ", which takes nothing"));
+      transport_->wait(may_send, may_receive, kTick);
+    }
+  }
+
+  std::unique_ptr<Transport> transport_;
+  std::vector<Byte> piece_;
+};
 
 }  // namespace
 
-const char* name_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::average:
-      return "average";
-    case ReduceOp::min:
-      return "min";
-    case ReduceOp::max:
-      return "max";
-  }
-  return "?";
-}
-
-void ring_all_reduce(Transport& transport, void* data, std::int64_t count, DType dtype,
-                     ReduceOp op) {
-  switch (dtype) {
-    case DType::f32:
-      return all_reduce(transport, static_cast<float*>(data), count, op);
-    case DType::f64:
-      return all_reduce(transport, static_cast<double*>(data), count, op);
-    case DType::i64:
-      RINGGRAD_CHECK(op != ReduceOp::average, "all_reduce: an average of integers is not defined");
-      return all_reduce(transport, static_cast<std::int64_t*>(data), count, op);
-    default:
-      throw Error(concat("all_reduce: no reduction of ", ringgrad::name_of(dtype)));
-  }
-}
-
-void ring_broadcast(Transport& transport, void* data, std::size_t bytes, int root) {
-  const int ranks = transport.size();
-  const int right = (transport.rank() + 1) % ranks;
-  if (ranks == 1) {
-    return;
-  }
-  if (transport.rank() != root) {
-    transport.receive((transport.rank() + ranks - 1) % ranks, data, bytes);
-  }
-  if (right != root) {
-    transport.send(right, data, bytes);
-  }
+std::unique_ptr<Collectives> make_ring_collectives(std::unique_ptr<Transport> transport,
+                                                   std::shared_ptr<Failure> failure,
+                                                   std::chrono::milliseconds timeout) {
+  return std::make_unique<RingCollectives>(std::move(transport), std::move(failure), timeout);
 }
 
 }  // namespace ringgrad::comm

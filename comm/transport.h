@@ -1,5 +1,5 @@
-// How bytes get from one rank to another. The collective algorithms (ring.h) know nothing else of
-// it.
+// How bytes get from a rank to its right neighbour in the ring, and from its left one. The ring
+// (ring.cpp) knows nothing else of it.
 #pragma once
 
 #include <chrono>
@@ -18,17 +18,17 @@ class Transport {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Blocks until the bytes may be overwritten. Messages between two ranks arrive in the order sent,
-  // with the length they were sent with; Error when the peer is gone, or nothing moved before the
-  // timeout.
-  virtual void send(int to, const void* data, std::size_t bytes) = 0;
-  virtual void receive(int from, void* data, std::size_t bytes) = 0;
-  // Wakes everybody who waits, here and at the peers, with an Error of this text.
-  virtual void abort(const char* reason) = 0;
+  int right() const { return (rank() + 1) % size(); }
+  int left() const { return (rank() + size() - 1) % size(); }
+
+  // As many bytes of a stream as go now, without waiting. Error when the neighbour is gone.
+  virtual std::size_t try_send(const void* data, std::size_t bytes) = 0;  // to the right
+  virtual std::size_t try_receive(void* data, std::size_t bytes) = 0;     // from the left
+  // Waits until try_receive, or if `sending` try_send, has something to do; at most so long.
+  virtual void wait(bool sending, bool receiving, std::chrono::milliseconds at_most) = 0;
 };
 
-// Transports for `size` ranks that are threads of this process, connected through memory.
-std::vector<std::unique_ptr<Transport>> make_memory_transports(int size,
-                                                               std::chrono::milliseconds timeout);
+// Transports for `size` ranks that are threads of this process.
+std::vector<std::unique_ptr<Transport>> make_memory_transports(int size);
 
 }  // namespace ringgrad::comm

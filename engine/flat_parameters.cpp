@@ -20,8 +20,9 @@ FlatParameters::FlatParameters(Context& context, Module& module, const GradientS
   }
   const DType dtype = parameters.front().second->tensor.dtype();
   values_ = Tensor::zeros(context, {count}, dtype);
-  if (storage) {
-    const Storage memory = storage(static_cast<std::size_t>(count) * size_of(dtype));
+  const Storage memory =
+      storage ? storage(static_cast<std::size_t>(count) * size_of(dtype)) : Storage{};
+  if (memory.data != nullptr) {
     gradients_ = Tensor::over(context, {count}, dtype, memory.data, memory.owner);
     gradients_.fill_zero();
   } else {

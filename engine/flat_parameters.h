@@ -22,9 +22,9 @@ class FlatParameters {
   };
 
   // Memory of that many bytes, with its owner: a communicator may give memory that the host's ranks
-  // share.
+  // share. Without data: as usual.
   struct Storage {
-    void* data;
+    void* data = nullptr;
     std::shared_ptr<void> owner;
   };
   using GradientStorage = std::function<Storage(std::size_t bytes)>;

@@ -73,7 +73,8 @@ class Trainer {
     if (!options.init.empty() && !options.resume) {
       load_initial_weights();
     }
-    parameters_ = std::make_unique<FlatParameters>(*context_, *model_);
+    parameters_ = std::make_unique<FlatParameters>(*context_, *model_,
+                                                   comm::shared_gradients(*context_, communicator));
     optimizer_ = std::make_unique<SGD>(
         *parameters_,
         SgdOptions{options.lr, options.momentum, options.weight_decay, options.nesterov});
@@ -414,7 +415,7 @@ int train(const TrainOptions& options) {
         .run();
   }
 
-  auto transports = comm::make_memory_transports(options.replicas, std::chrono::seconds(600));
+  auto communicators = comm::make_thread_communicators(options.replicas, std::chrono::seconds(600));
   auto contexts = kernels::open_contexts(options.device, options.replicas, threads);
   std::vector<std::thread> replicas;
   std::mutex mutex;
@@ -422,8 +423,7 @@ int train(const TrainOptions& options) {
   int code = 0;
   for (int rank = 0; rank < options.replicas; ++rank) {
     replicas.emplace_back([&, index = static_cast<std::size_t>(rank)] {
-      comm::Transport* transport = transports[index].get();
-      const auto communicator = comm::make_ring_communicator(std::move(transports[index]));
+      const auto communicator = std::move(communicators[index]);
       try {
         contexts[index]->device().make_current();
         const int mine =
@@ -435,7 +435,7 @@ int train(const TrainOptions& options) {
           const std::lock_guard<std::mutex> lock(mutex);
           failure = failure.empty() ? thrown.what() : failure;
         }
-        transport->abort(thrown.what());  // the others wait for this one no longer
+        communicator->abort(thrown.what());  // the others wait for this one no longer
       }
     });
   }

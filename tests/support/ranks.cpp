@@ -5,25 +5,52 @@
 #include <thread>
 #include <vector>
 
-namespace ringgrad::test {
+#include "comm/collectives.h"
 
-void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn) {
-  auto transports = comm::make_memory_transports(n, std::chrono::seconds(20));
+namespace ringgrad::test {
+namespace {
+
+std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
+    int n, Path path, std::chrono::milliseconds timeout) {
+  if (n == 1) {
+    std::vector<std::unique_ptr<comm::Communicator>> one;
+    one.push_back(comm::make_single_communicator());
+    return one;
+  }
+  if (path == Path::shared) {
+    return comm::make_thread_communicators(n, timeout);
+  }
+  std::vector<std::unique_ptr<comm::Communicator>> ranks;
+  const auto failure = std::make_shared<comm::Failure>();
+  for (auto& transport : comm::make_memory_transports(n)) {
+    const int rank = transport->rank();
+    ranks.push_back(comm::make_host_communicator(
+        comm::make_ring_collectives(std::move(transport), failure, timeout), rank, "messages"));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::string name_of(Path path) {
+  return path == Path::shared ? "shared" : "messages";
+}
+
+void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn, Path path,
+               std::chrono::milliseconds timeout) {
+  auto communicators = make_communicators(n, path, timeout);
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
-  for (auto& transport : transports) {
-    threads.emplace_back([&, mine = transport.get()] {
-      std::unique_ptr<comm::Transport> owned(mine);
-      const auto communicator = comm::make_ring_communicator(std::move(owned));
+  for (auto& communicator : communicators) {
+    threads.emplace_back([&, mine = communicator.get()] {
       try {
-        fn(*communicator);
+        fn(*mine);
       } catch (...) {
         const std::lock_guard<std::mutex> lock(mutex);
         first = first ? first : std::current_exception();
       }
     });
-    transport.release();
   }
   for (std::thread& thread : threads) {
     thread.join();

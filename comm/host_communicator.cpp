@@ -1,0 +1,293 @@
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "comm/collectives.h"
+#include "comm/communicator.h"
+#include "runtime/error.h"
+
+namespace ringgrad::comm {
+namespace {
+
+// What the calling thread and the communicator's thread share about one collective.
+class QueuedWork : public Work {
+ public:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    std::string error;
+  };
+
+  explicit QueuedWork(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  // The timeout of the collectives bounds this wait: the communicator's thread always comes to an
+  // end.
+  void wait(const Stream&) override {
+    std::unique_lock<std::mutex> lock(state_->mutex);
+    state_->changed.wait(lock, [&] { return state_->done; });
+    RINGGRAD_CHECK(state_->error.empty(), state_->error);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+class DoneWork : public Work {
+ public:
+  void wait(const Stream&) override {}
+};
+
+void check_overlap(const void* in, std::size_t in_bytes, const void* out, std::size_t out_bytes,
+                   bool same_allowed) {
+  const auto a = reinterpret_cast<std::uintptr_t>(in);
+  const auto b = reinterpret_cast<std::uintptr_t>(out);
+  const bool apart = a + in_bytes <= b || b + out_bytes <= a;
+  RINGGRAD_CHECK(apart || (same_allowed && a == b),
+                 "input and output of the collective overlap in part");
+}
+
+class HostCommunicator : public Communicator {
+ public:
+  HostCommunicator(std::unique_ptr<Collectives> collectives, int local_rank,
+                   std::string description)
+      : collectives_(std::move(collectives)),
+        local_rank_(local_rank),
+        description_(std::move(description)),
+        thread_([this] { run(); }) {}
+  ~HostCommunicator() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  int rank() const override { return collectives_->rank(); }
+  int size() const override { return collectives_->size(); }
+  int local_rank() const override { return local_rank_; }
+  std::string description() const override { return description_; }
+
+  using Communicator::all_reduce;
+  std::unique_ptr<Work> all_reduce(const void* in, void* out, std::int64_t count, DType dtype,
+                                   ReduceOp op, const Stream& stream) override {
+    const std::size_t bytes = bytes_of(count, dtype);
+    check_overlap(in, bytes, out, bytes, true);
+    const Call call = numbered({Call::Kind::all_reduce, op, dtype, 0, count, 0});
+    return enqueue(in, bytes, out, bytes, stream, [=](const void* from, void* to) {
+      if (from != to && bytes > 0) {
+        std::memcpy(to, from, bytes);
+      }
+      collectives_->all_reduce(call, to);
+    });
+  }
+
+  std::unique_ptr<Work> broadcast(void* data, std::size_t bytes, int root,
+                                  const Stream& stream) override {
+    RINGGRAD_CHECK(root >= 0 && root < size(), "broadcast from rank ", root, " of ", size());
+    const Call call = numbered({Call::Kind::broadcast, ReduceOp::sum, DType::u8, root,
+                                static_cast<std::int64_t>(bytes), 0});
+    return enqueue(data, bytes, data, bytes, stream,
+                   [=](const void*, void* to) { collectives_->broadcast(call, to); });
+  }
+
+  std::unique_ptr<Work> all_gather(const void* in, void* out, std::int64_t count, DType dtype,
+                                   const Stream& stream) override {
+    const std::size_t part = bytes_of(count, dtype);
+    const std::size_t all = part * static_cast<std::size_t>(size());
+    const void* own = static_cast<const char*>(out) + part * static_cast<std::size_t>(rank());
+    if (in != own) {
+      check_overlap(in, part, out, all, false);
+    }
+    const Call call = numbered({Call::Kind::all_gather, ReduceOp::sum, dtype, 0, count, 0});
+    return enqueue(in, part, out, all, stream,
+                   [=](const void* from, void* to) { collectives_->all_gather(call, from, to); });
+  }
+
+  std::unique_ptr<Work> reduce_scatter(const void* in, void* out, std::int64_t count, DType dtype,
+                                       ReduceOp op, const Stream& stream) override {
+    const std::size_t part = bytes_of(count, dtype);
+    const std::size_t all = part * static_cast<std::size_t>(size());
+    check_overlap(in, all, out, part, false);
+    const Call call = numbered({Call::Kind::reduce_scatter, op, dtype, 0, count * size(), 0});
+    return enqueue(in, all, out, part, stream, [=](const void* from, void* to) {
+      collectives_->reduce_scatter(call, from, to);
+    });
+  }
+
+  std::unique_ptr<Work> barrier(const Stream& stream) override {
+    const Call call = numbered({});
+    return enqueue(nullptr, 0, nullptr, 0, stream,
+                   [=](const void*, void*) { collectives_->barrier(call); });
+  }
+
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    return collectives_->allocate(bytes);
+  }
+
+  void abort(const std::string& cause) override { collectives_->failure().fail(cause); }
+
+ private:
+  using Collective = std::function<void(const void* in, void* out)>;
+  struct Job {
+    std::function<void()> collective;
+    std::shared_ptr<QueuedWork::State> state;
+  };
+
+  static std::size_t bytes_of(std::int64_t count, DType dtype) {
+    RINGGRAD_CHECK(count >= 0, "a collective of ", count, " elements");
+    return static_cast<std::size_t>(count) * size_of(dtype);
+  }
+  Call numbered(Call call) {
+    call.sequence = ++sequence_;
+    return call;
+  }
+
+  std::unique_ptr<Work> enqueue(const void* in, std::size_t in_bytes, void* out,
+                                std::size_t out_bytes, const Stream& stream,
+                                const Collective& collective) {
+    auto state = std::make_shared<QueuedWork::State>();
+    DeviceTable& device = stream.device();
+    Job job{{}, state};
+    if (device.host_accessible()) {
+      job.collective = [=] { collective(in, out); };
+    } else {
+      auto ready = std::make_shared<Event>(device);
+      ready->record(stream);
+      job.collective = [=, &device] {
+        staged(device, *ready, in, in_bytes, out, out_bytes, collective);
+      };
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      queue_.push_back(std::move(job));
+    }
+    changed_.notify_all();
+    return std::make_unique<QueuedWork>(state);
+  }
+
+  static void staged(DeviceTable& device, const Event& ready, const void* in, std::size_t in_bytes,
+                     void* out, std::size_t out_bytes, const Collective& collective) {
+    device.make_current();
+    const Stream stream(device);
+    const auto pinned = [&device](std::size_t bytes) {
+      return std::shared_ptr<void>(device.allocate_pinned(bytes), [&device, bytes](void* memory) {
+        device.deallocate_pinned(memory, bytes);
+      });
+    };
+    const std::shared_ptr<void> host_in = pinned(in_bytes);
+    const std::shared_ptr<void> host_out = in == out ? host_in : pinned(out_bytes);
+    ready.wait_on(stream);
+    device.copy(host_in.get(), in, in_bytes, CopyKind::device_to_host, stream.handle());
+    stream.synchronize();
+    collective(host_in.get(), host_out.get());
+    device.copy(out, host_out.get(), out_bytes, CopyKind::host_to_device, stream.handle());
+    stream.synchronize();
+  }
+
+  void run() {
+    for (;;) {
+      Job job;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) {
+          return;
+        }
+        job = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      std::string error;
+      try {
+        collectives_->failure().check();
+        job.collective();
+      } catch (const std::exception& failure) {
+        error = collectives_->failure().fail(failure.what());
+      }
+      const std::lock_guard<std::mutex> lock(job.state->mutex);
+      job.state->error = error;
+      job.state->done = true;
+      job.state->changed.notify_all();
+    }
+  }
+
+  std::unique_ptr<Collectives> collectives_;
+  int local_rank_;
+  std::string description_;
+  std::int64_t sequence_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+class SingleCommunicator : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string description() const override { return "one rank"; }
+  using Communicator::all_reduce;
+  std::unique_ptr<Work> all_reduce(const void* in, void* out, std::int64_t count, DType dtype,
+                                   ReduceOp op, const Stream& stream) override {
+    const Reduction refuses_what_more_ranks_would(dtype, op, 1);
+    return copied(in, out, count, dtype, stream);
+  }
+  std::unique_ptr<Work> broadcast(void*, std::size_t, int root, const Stream&) override {
+    RINGGRAD_CHECK(root == 0, "broadcast from rank ", root, " of 1");
+    return std::make_unique<DoneWork>();
+  }
+  std::unique_ptr<Work> all_gather(const void* in, void* out, std::int64_t count, DType dtype,
+                                   const Stream& stream) override {
+    return copied(in, out, count, dtype, stream);
+  }
+  std::unique_ptr<Work> reduce_scatter(const void* in, void* out, std::int64_t count, DType dtype,
+                                       ReduceOp op, const Stream& stream) override {
+    return all_reduce(in, out, count, dtype, op, stream);
+  }
+  std::unique_ptr<Work> barrier(const Stream&) override { return std::make_unique<DoneWork>(); }
+  void abort(const std::string&) override {}
+
+ private:
+  static std::unique_ptr<Work> copied(const void* in, void* out, std::int64_t count, DType dtype,
+                                      const Stream& stream) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+    check_overlap(in, bytes, out, bytes, true);
+    if (in != out && bytes > 0) {
+      stream.device().copy(out, in, bytes, CopyKind::device_to_device, stream.handle());
+    }
+    return std::make_unique<DoneWork>();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<Collectives> collectives,
+                                                     int local_rank, std::string description) {
+  return std::make_unique<HostCommunicator>(std::move(collectives), local_rank,
+                                            std::move(description));
+}
+
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
+    int size, std::chrono::milliseconds timeout) {
+  const auto failure = std::make_shared<Failure>();
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (SharedSegment& segment : SharedSegment::for_threads(size)) {
+    const int rank = segment.rank();
+    communicators.push_back(
+        make_host_communicator(make_shared_collectives(std::move(segment), failure, timeout), rank,
+                               "ring over the process's memory"));
+  }
+  return communicators;
+}
+
+std::unique_ptr<Communicator> make_single_communicator() {
+  return std::make_unique<SingleCommunicator>();
+}
+
+}  // namespace ringgrad::comm

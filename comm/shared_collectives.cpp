@@ -1,0 +1,360 @@
+// Collectives of ranks that reach each other's memory: nothing is sent, every rank reads where the
+// data lies. All-reduce of buffers in shared memory, for R = 2:
+//
+//   rank 0   [ a0 | b0 ]      any rank that has time takes the next block of the buffer, adds it
+//   rank 1   [ a1 | b1 ]      over all ranks in the order of its chunk (reduction.h), and writes
+//             ▲    ▲          the sum into every rank's buffer
+//             block …
+//
+// so each byte is read once and written once for each rank, there is no copy beside, and a rank
+// that comes late (there may be more ranks than cores) leaves its share of the work to the others.
+//
+// A turn is the unit of keeping in step. Ranks post the turn that they have reached; nobody goes on
+// before all have posted it. Since a rank posts turn t+1 only when it is through with turn t, what
+// was used in turn t is free again in turn t+2: two of everything, used by turns, is enough.
+//
+//   small buffers     copy into one's own staging area, post, add all parts: one turn
+//   shared buffers    post where the buffer lies, work block by block until all blocks are done
+//   any other buffer  in pieces: copy into staging, post, add the blocks of the piece into the
+//                     result area, copy out
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "comm/waiting.h"
+#include "runtime/error.h"
+
+namespace ringgrad::comm {
+namespace {
+
+using Byte = unsigned char;
+
+constexpr std::size_t kSmallBytes = 32 * 1024;
+constexpr std::size_t kBlockBytes = 64 * 1024;  // a block's sum stays in the cache
+constexpr std::size_t kPieceBytes = 512 * 1024;
+constexpr int kMaxRanks = 256;
+
+// One line of the cache for each writer.
+struct alignas(64) Slot {
+  std::atomic<std::int64_t> turn;  // posted by this rank
+  Call call[2];                    // by the turn's parity
+  std::uint64_t token[2];
+};
+
+// Counts up to 2^32 within a turn; another turn starts it anew, without anybody resetting it.
+class alignas(64) TurnCounter {
+ public:
+  // The count before; `limit` if it is there already.
+  std::uint32_t take(std::int64_t turn, std::uint32_t limit) {
+    std::uint64_t seen = word_.load();
+    for (;;) {
+      const std::uint32_t count = of_turn(seen, turn) ? static_cast<std::uint32_t>(seen) : 0;
+      if (count >= limit) {
+        return limit;
+      }
+      if (word_.compare_exchange_weak(seen, pack(turn, count + 1))) {
+        return count;
+      }
+    }
+  }
+  bool reached(std::int64_t turn, std::uint32_t count) const {
+    const std::uint64_t seen = word_.load();
+    return of_turn(seen, turn) && static_cast<std::uint32_t>(seen) >= count;
+  }
+
+ private:
+  static std::uint64_t pack(std::int64_t turn, std::uint32_t count) {
+    return static_cast<std::uint64_t>(turn) << 32 | count;
+  }
+  static bool of_turn(std::uint64_t word, std::int64_t turn) {
+    return word >> 32 == (static_cast<std::uint64_t>(turn) & 0xffffffffU);
+  }
+  std::atomic<std::uint64_t> word_;
+};
+
+struct Control {
+  Doorbell doorbell;
+  TurnCounter taken, done;  // blocks
+  Slot slots[kMaxRanks];
+};
+static_assert(sizeof(Control) <= SharedSegment::kControlBytes);
+static_assert(4 * kPieceBytes <= SharedSegment::kStagingBytes);
+
+class SharedCollectives : public Collectives {
+ public:
+  SharedCollectives(SharedSegment segment, std::shared_ptr<Failure> failure,
+                    std::chrono::milliseconds timeout)
+      : Collectives(std::move(failure), timeout),
+        segment_(std::move(segment)),
+        control_(*reinterpret_cast<Control*>(segment_.control())),
+        oversubscribed_(static_cast<unsigned>(size()) > std::thread::hardware_concurrency()) {
+    RINGGRAD_CHECK(size() <= kMaxRanks, "at most ", kMaxRanks, " ranks on one host");
+  }
+
+  int rank() const override { return segment_.rank(); }
+  int size() const override { return segment_.size(); }
+
+  void all_reduce(const Call& call, void* data) override {
+    const Reduction reduction(call.dtype, call.op, size());
+    const std::size_t element = size_of(call.dtype);
+    auto* bytes = static_cast<Byte*>(data);
+    const std::size_t total = static_cast<std::size_t>(call.count) * element;
+    if (total <= kSmallBytes) {
+      copy(staged(rank()), bytes, total);
+      post(call, 0);
+      const Sources parts = [&](int of) { return staged_by(of); };
+      sum(call, reduction, 0, call.count, parts, bytes);
+      return;
+    }
+    post(call, segment_.token(data, total));
+    if (all_tokens()) {
+      std::vector<Byte*> buffers;
+      for (int r = 0; r < size(); ++r) {
+        buffers.push_back(segment_.address(slot(r).token[parity()]));
+      }
+      work(
+          call, reduction, 0, call.count, [&](int of) { return buffers[index(of)]; }, buffers);
+      return;
+    }
+    const auto piece = static_cast<std::int64_t>(kPieceBytes / element);
+    for (std::int64_t begin = 0; begin < call.count; begin += piece) {
+      const std::int64_t n = std::min(piece, call.count - begin);
+      const std::size_t offset = static_cast<std::size_t>(begin) * element;
+      copy(staged(rank()), bytes + offset, static_cast<std::size_t>(n) * element);
+      post(call, 0);
+      // Pointers as if the whole buffer lay in staging.
+      const Sources parts = [&](int of) { return staged_by(of) - offset; };
+      work(call, reduction, begin, n, parts, {result() - offset});
+      copy(bytes + offset, result(), static_cast<std::size_t>(n) * element);
+    }
+  }
+
+  void broadcast(const Call& call, void* data) override {
+    auto* bytes = static_cast<Byte*>(data);
+    const std::size_t total = static_cast<std::size_t>(call.count) * size_of(call.dtype);
+    const bool root = rank() == call.root;
+    post(call, segment_.token(data, total));
+    const std::uint64_t token = slot(call.root).token[parity()];
+    if (token != 0) {
+      if (!root) {
+        copy(bytes, segment_.address(token), total);
+      }
+      post(call, 0);
+      return;
+    }
+    for (std::size_t begin = 0; begin < total; begin += kPieceBytes) {
+      const std::size_t n = std::min(kPieceBytes, total - begin);
+      if (root) {
+        copy(staged(rank()), bytes + begin, n);
+      }
+      post(call, 0);
+      if (!root) {
+        copy(bytes + begin, staged_by(call.root), n);
+      }
+    }
+  }
+
+  void all_gather(const Call& call, const void* in, void* out) override {
+    const std::size_t part = static_cast<std::size_t>(call.count) * size_of(call.dtype);
+    const auto* mine = static_cast<const Byte*>(in);
+    auto* all = static_cast<Byte*>(out);
+    std::size_t begin = 0;
+    do {
+      const std::size_t n = std::min(kPieceBytes, part - begin);
+      copy(staged(rank()), mine + begin, n);
+      post(call, 0);
+      for (int r = 0; r < size(); ++r) {
+        copy(all + index(r) * part + begin, staged_by(r), n);
+      }
+      begin += n;
+    } while (begin < part);
+  }
+
+  void reduce_scatter(const Call& call, const void* in, void* out) override {
+    const Reduction reduction(call.dtype, call.op, size());
+    const std::size_t element = size_of(call.dtype);
+    const std::int64_t part = call.count / size();
+    const auto* mine = static_cast<const Byte*>(in);
+    const auto piece = static_cast<std::int64_t>(kPieceBytes / element) / size();
+    std::int64_t begin = 0;
+    do {  // a piece holds a stretch of every rank's part
+      const std::int64_t n = std::min(piece, part - begin);
+      const std::size_t stretch = static_cast<std::size_t>(n) * element;
+      for (int r = 0; r < size(); ++r) {
+        copy(staged(rank()) + index(r) * stretch,
+             mine + static_cast<std::size_t>(r * part + begin) * element, stretch);
+      }
+      post(call, 0);
+      Byte* result = static_cast<Byte*>(out) + static_cast<std::size_t>(begin) * element;
+      const auto of = [&](int k) {
+        return staged_by((rank() + k) % size()) + index(rank()) * stretch;
+      };
+      copy(result, of(1), stretch);
+      for (int k = 2; k <= size(); ++k) {
+        reduction.combine(result, result, of(k), n);
+      }
+      reduction.finish(result, n);
+      begin += n;
+    } while (begin < part);
+  }
+
+  void barrier(const Call& call) override { post(call, 0); }
+
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return segment_.allocate(bytes); }
+
+ private:
+  using Sources = std::function<const Byte*(int rank)>;
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  static void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0 && to != from) {
+      std::memmove(to, from, bytes);
+    }
+  }
+
+  Slot& slot(int rank) const { return control_.slots[rank]; }
+  std::size_t parity() const { return static_cast<std::size_t>(turn_ & 1); }
+  // Where this rank puts its part of the next turn; where a rank put its part of the present one.
+  Byte* staged(int rank) const { return segment_.staging(rank) + (parity() ^ 1U) * kPieceBytes; }
+  const Byte* staged_by(int rank) const { return segment_.staging(rank) + parity() * kPieceBytes; }
+  Byte* result() const { return segment_.staging(0) + (2 + parity()) * kPieceBytes; }
+
+  bool all_tokens() const {
+    for (int r = 0; r < size(); ++r) {
+      if (slot(r).token[parity()] == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Begins the next turn: says what this rank does, waits for all to say it, and compares.
+  void post(const Call& call, std::uint64_t token) {
+    ++turn_;
+    Slot& mine = slot(rank());
+    mine.call[parity()] = call;
+    mine.token[parity()] = token;
+    mine.turn.store(turn_);
+    control_.doorbell.ring();
+    wait(call, [&] {
+      for (int r = 0; r < size(); ++r) {
+        if (slot(r).turn.load() < turn_) {
+          return false;
+        }
+      }
+      return true;
+    });
+    for (int r = 1; r < size(); ++r) {  // all ranks find the same pair
+      RINGGRAD_CHECK(slot(r).call[parity()] == slot(0).call[parity()],
+                     disagreement(0, slot(0).call[parity()], r, slot(r).call[parity()]));
+    }
+  }
+
+  // Takes blocks of elements [begin, begin + n) until none is left, then waits for the others'.
+  void work(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
+            const Sources& sources, const std::vector<Byte*>& results) {
+    const std::size_t element = size_of(call.dtype);
+    const auto block = static_cast<std::int64_t>(kBlockBytes / element);
+    const auto blocks = static_cast<std::uint32_t>((n + block - 1) / block);
+    block_.resize(kBlockBytes);
+    for (;;) {
+      const std::uint32_t taken = control_.taken.take(turn_, blocks);
+      if (taken == blocks) {
+        break;
+      }
+      const std::int64_t first = begin + taken * block;
+      const std::int64_t count = std::min(block, begin + n - first);
+      sum(call, reduction, first, count, sources, block_.data());
+      for (Byte* result : results) {
+        std::memcpy(result + static_cast<std::size_t>(first) * element, block_.data(),
+                    static_cast<std::size_t>(count) * element);
+      }
+      if (control_.done.take(turn_, blocks) + 1 == blocks) {
+        control_.doorbell.ring();
+      }
+    }
+    wait(call, [&] { return control_.done.reached(turn_, blocks); });
+  }
+
+  // Elements [begin, begin + n) of all ranks' buffers, added in the order of their chunks.
+  void sum(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
+           const Sources& sources, Byte* to) const {
+    const std::size_t element = size_of(call.dtype);
+    for (int chunk = 0; chunk < size(); ++chunk) {
+      const std::int64_t from = std::max(begin, chunk_begin(call.count, chunk, size()));
+      const std::int64_t end = std::min(begin + n, chunk_begin(call.count, chunk + 1, size()));
+      if (from >= end) {
+        continue;
+      }
+      const std::size_t offset = static_cast<std::size_t>(from) * element;
+      Byte* result = to + static_cast<std::size_t>(from - begin) * element;
+      const auto part = [&](int k) { return sources((chunk + k) % size()) + offset; };
+      reduction.combine(result, part(0), part(1), end - from);
+      for (int k = 2; k < size(); ++k) {
+        reduction.combine(result, result, part(k), end - from);
+      }
+      reduction.finish(result, end - from);
+    }
+  }
+
+  template <class Ready>
+  void wait(const Call& call, Ready&& ready) const {
+    // With more ranks than cores the one we wait for needs this core.
+    const int spins = oversubscribed_ ? 20 : 4000;
+    const int yields = oversubscribed_ ? 50 : 100;
+    for (int i = 0; i < spins; ++i) {
+      if (ready()) {
+        return;
+      }
+      relax();
+    }
+    for (int i = 0; i < yields; ++i) {
+      if (ready()) {
+        return;
+      }
+      std::this_thread::yield();
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      const std::uint32_t seen = control_.doorbell.rings.load();
+      if (ready()) {
+        return;
+      }
+      failure().check();
+      RINGGRAD_CHECK(std::chrono::steady_clock::now() - start < timeout(), "rank ", rank(),
+                     " waited ", std::chrono::duration<double>(timeout()).count(), " s in ",
+                     call.text(), " for ", missing());
+      control_.doorbell.sleep(seen);
+    }
+  }
+
+  std::string missing() const {
+    std::string ranks;
+    for (int r = 0; r < size(); ++r) {
+      if (slot(r).turn.load() < turn_) {
+        ranks += concat(ranks.empty() ? "rank " : ", rank ", r);
+      }
+    }
+    return ranks.empty() ? "a block of the sum that another rank took" : ranks;
+  }
+
+  SharedSegment segment_;
+  Control& control_;
+  const bool oversubscribed_;
+  std::int64_t turn_ = 0;
+  std::vector<Byte> block_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_shared_collectives(SharedSegment segment,
+                                                     std::shared_ptr<Failure> failure,
+                                                     std::chrono::milliseconds timeout) {
+  return std::make_unique<SharedCollectives>(std::move(segment), std::move(failure), timeout);
+}
+
+}  // namespace ringgrad::comm
