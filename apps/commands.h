@@ -10,6 +10,7 @@ namespace ringgrad::apps {
 using Action = std::function<int()>;
 
 Action add_train(CLI::App& app);
+Action add_launch(CLI::App& app);
 Action add_eval(CLI::App& app);
 Action add_fetch(CLI::App& app);
 Action add_inspect(CLI::App& app);

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -52,10 +53,34 @@ bool is_there(const std::string& data) {
   }
 }
 
-int run(const TrainCommand& command) {
+// The flags that do not go into the settings: each rank's own.
+void take_own_flags(const TrainOptions& flags, TrainOptions& options) {
+  options.out = flags.out;
+  options.resume = flags.resume;
+  options.allow_resize = flags.allow_resize;
+  options.transport = flags.transport;
+  options.interface = flags.interface;
+  options.secret_file = flags.secret_file;
+  options.comm_timeout = flags.comm_timeout;
+}
+
+int number_in_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : 0;
+}
+
+int run(TrainCommand command) {
+  const bool reads_run = number_in_environment("RANK") == 0;  // the others get it from rank 0
   TrainOptions options;
+  // A launcher that restarts its ranks wants the run to go on.
+  if (number_in_environment("RINGGRAD_GENERATION") > 0 && reads_run && !command.flags.out.empty() &&
+      training::RunFolder(command.flags.out).newest_checkpoint()) {
+    command.flags.resume = true;
+  }
   if (command.flags.resume) {
     RINGGRAD_CHECK(!command.flags.out.empty(), "--resume needs --out, the run's folder");
+  }
+  if (command.flags.resume && reads_run) {
     options = training::options_from(
         read_state(training::RunFolder(command.flags.out).checkpoint_to_resume()));
   }
@@ -68,10 +93,13 @@ int run(const TrainCommand& command) {
       throw Error(concat(command.config, ": ", error.what()));
     }
   }
-  training::merge_json(options, given_settings(command));
-  options.out = command.flags.out;
-  options.resume = command.flags.resume;
-  training::check(options);
+  const json given = given_settings(command);
+  training::merge_json(options, given);
+  options.agreed_settings = given.dump();
+  take_own_flags(command.flags, options);
+  if (reads_run) {
+    training::check(options);
+  }
   if (command.download) {
     const data::DatasetSpec spec = data::parse_dataset_spec(options.data);
     RINGGRAD_CHECK(spec.kind == "cifar10" || spec.kind == "cifar100",
@@ -135,9 +163,20 @@ Action add_train(CLI::App& parent) {
   add("--threads", o.threads, "CPU threads; 0: all cores", "Running");
   add("--replicas", o.replicas, "Replicas in this process, each with its share of the data",
       "Running");
+  add("--transport", o.transport,
+      "Between processes: shared (memory), tcp; auto: shared where all are on one host",
+      "Several processes");
+  add("--interface", o.interface, "Network interface that other hosts connect to",
+      "Several processes");
+  add("--secret-file", o.secret_file, "File with the job's secret, instead of RINGGRAD_SECRET",
+      "Several processes");
+  add("--comm-timeout", o.comm_timeout, "Seconds without progress until a collective fails",
+      "Several processes");
   add("--out", o.out, "The run's folder; empty: runs/MODEL-N", "Running");
   flag("--resume", o.resume, "Go on from the newest checkpoint in --out, with its settings",
        "Running");
+  flag("--allow-resize", o.allow_resize,
+       "Resume with another number of replicas; the results then differ", "Running");
   add("--checkpoint-every", o.checkpoint_every, "Epochs between two checkpoints", "Running");
   add("--config", command->config, "JSON file of settings named like these; flags win", "Running");
   return [command] { return run(*command); };

@@ -18,6 +18,12 @@ namespace ringgrad::comm {
 
 class Collectives;
 
+// The communicator failed: another rank was lost or failed, or the ranks disagree.
+class PeerFailure : public Error {
+ public:
+  using Error::Error;
+};
+
 // A collective under way.
 class Work {
  public:
@@ -80,8 +86,9 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
     int size, std::chrono::milliseconds timeout);
 
 // A thread of its own runs the collectives in order. Memory that the host cannot reach is staged
-// through pinned memory.
+// through pinned memory. `membership` is let go after the last collective.
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<Collectives> collectives,
-                                                     int local_rank, std::string description);
+                                                     int local_rank, std::string description,
+                                                     std::shared_ptr<void> membership = nullptr);
 
 }  // namespace ringgrad::comm

@@ -16,6 +16,28 @@ FlatParameters::GradientStorage shared_gradients(Context& context, Communicator&
   };
 }
 
+void broadcast(Communicator& communicator, const Tensor& tensor) {
+  const Stream& stream = tensor.context().compute_stream();
+  communicator.broadcast(tensor.raw(), static_cast<std::size_t>(tensor.bytes()), 0, stream)
+      ->wait(stream);
+}
+
+std::string broadcast_text(Communicator& communicator, Context& context, const std::string& text) {
+  const Tensor length =
+      Tensor::from_host<std::int64_t>(context, {1}, {static_cast<std::int64_t>(text.size())});
+  broadcast(communicator, length);
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  bytes.resize(static_cast<std::size_t>(length.to_host<std::int64_t>().front()));
+  if (bytes.empty()) {
+    return "";
+  }
+  const Tensor content =
+      Tensor::from_host<std::uint8_t>(context, {static_cast<Index>(bytes.size())}, bytes);
+  broadcast(communicator, content);
+  bytes = content.to_host<std::uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
 DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameters,
                                                  Communicator& communicator, Options options)
     : parameters_(parameters), communicator_(communicator) {
@@ -33,10 +55,7 @@ DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameter
     bucket_of_.push_back(buckets_.size() - 1);
   }
   is_ready_.resize(ranges.size());
-  const Tensor& values = parameters.values();
-  const Stream& stream = values.context().compute_stream();
-  communicator.broadcast(values.raw(), static_cast<std::size_t>(values.bytes()), 0, stream)
-      ->wait(stream);
+  broadcast(communicator, parameters.values());
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     ranges[i].tensor.node()->hook = [this, i] { mark_ready(i); };
   }
@@ -99,10 +118,7 @@ void DistributedDataParallel::finish() {
 
 void DistributedDataParallel::broadcast_buffers(Module& module) {
   for (const auto& [name, buffer] : module.all_members().buffers) {
-    const Tensor& tensor = buffer->tensor;
-    const Stream& stream = tensor.context().compute_stream();
-    communicator_.broadcast(tensor.raw(), static_cast<std::size_t>(tensor.bytes()), 0, stream)
-        ->wait(stream);
+    broadcast(communicator_, buffer->tensor);
   }
 }
 

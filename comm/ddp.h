@@ -15,6 +15,11 @@ namespace ringgrad::comm {
 // Gradients in memory that the host's ranks share, so that buckets are reduced without a copy.
 FlatParameters::GradientStorage shared_gradients(Context& context, Communicator& communicator);
 
+// Rank 0's content of a tensor to all ranks.
+void broadcast(Communicator& communicator, const Tensor& tensor);
+// Rank 0's text to all ranks.
+std::string broadcast_text(Communicator& communicator, Context& context, const std::string& text);
+
 class DistributedDataParallel {
  public:
   struct Options {

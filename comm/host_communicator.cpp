@@ -30,7 +30,9 @@ class QueuedWork : public Work {
   void wait(const Stream&) override {
     std::unique_lock<std::mutex> lock(state_->mutex);
     state_->changed.wait(lock, [&] { return state_->done; });
-    RINGGRAD_CHECK(state_->error.empty(), state_->error);
+    if (!state_->error.empty()) {
+      throw PeerFailure(state_->error);
+    }
   }
 
  private:
@@ -54,8 +56,9 @@ void check_overlap(const void* in, std::size_t in_bytes, const void* out, std::s
 class HostCommunicator : public Communicator {
  public:
   HostCommunicator(std::unique_ptr<Collectives> collectives, int local_rank,
-                   std::string description)
-      : collectives_(std::move(collectives)),
+                   std::string description, std::shared_ptr<void> membership)
+      : membership_(std::move(membership)),
+        collectives_(std::move(collectives)),
         local_rank_(local_rank),
         description_(std::move(description)),
         thread_([this] { run(); }) {}
@@ -216,6 +219,7 @@ class HostCommunicator : public Communicator {
     }
   }
 
+  std::shared_ptr<void> membership_;
   std::unique_ptr<Collectives> collectives_;
   int local_rank_;
   std::string description_;
@@ -268,9 +272,10 @@ class SingleCommunicator : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<Collectives> collectives,
-                                                     int local_rank, std::string description) {
+                                                     int local_rank, std::string description,
+                                                     std::shared_ptr<void> membership) {
   return std::make_unique<HostCommunicator>(std::move(collectives), local_rank,
-                                            std::move(description));
+                                            std::move(description), std::move(membership));
 }
 
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(

@@ -48,7 +48,8 @@ namespace {
 
 constexpr std::int64_t kSmallBytes = 8 * 1024;
 constexpr std::size_t kPieceBytes = 128 * 1024;  // added while it is in the cache
-constexpr std::chrono::milliseconds kTick{50};   // between two looks at the failure
+constexpr std::chrono::milliseconds kGrace{5000};
+constexpr std::chrono::milliseconds kTick{50};  // between two looks at the failure
 
 using Byte = unsigned char;
 
@@ -209,7 +210,10 @@ class RingCollectives : public Collectives {
     Cursor sending{out};
     Cursor receiving{in};
     std::size_t held = 0;  // bytes in piece_ that are not added yet
-    turn(call, [&](bool& may_send, bool& may_receive) {
+    // The left neighbour is here; if nothing comes, its own left one is late, and is to be named
+    // first.
+    const auto patience = timeout() + std::min(timeout(), kGrace);
+    turn(call, patience, [&](bool& may_send, bool& may_receive) {
       bool moved = false;
       may_send = !sending.at_end() && ready > 0;
       if (may_send) {
@@ -252,7 +256,7 @@ class RingCollectives : public Collectives {
     Call theirs;
     std::size_t sent = 0;
     std::size_t got = 0;
-    turn(call, [&](bool& may_send, bool& may_receive) {
+    turn(call, timeout(), [&](bool& may_send, bool& may_receive) {
       const std::size_t before = sent + got;
       may_send = sent < sizeof call;
       may_receive = got < sizeof theirs;
@@ -272,7 +276,7 @@ class RingCollectives : public Collectives {
 
   // Calls move() until it says that all is done; waits when nothing moved, with the deadline.
   template <class Move>
-  void turn(const Call& call, Move&& move) {
+  void turn(const Call& call, std::chrono::milliseconds patience, Move&& move) {
     auto last_moved = std::chrono::steady_clock::now();
     for (;;) {
       bool may_send = false;
@@ -288,8 +292,8 @@ class RingCollectives : public Collectives {
       failure().check();
       const auto now = std::chrono::steady_clock::now();
       last_moved = last_moved == decltype(last_moved){} ? now : last_moved;
-      RINGGRAD_CHECK(now - last_moved < timeout(), "rank ", rank(), " waited ",
-                     std::chrono::duration<double>(timeout()).count(), " s in ", call.text(),
+      RINGGRAD_CHECK(now - last_moved < patience, "rank ", rank(), " waited ",
+                     std::chrono::duration<double>(patience).count(), " s in ", call.text(),
                      may_receive
                          ? concat(" for rank ", transport_->left(), ", which sent nothing")
                          : concat(" for rank ", transport_->right(), ", which takes nothing"));

@@ -78,21 +78,19 @@ RunDescription described_run(const StateText& text, const std::string& source) {
   return run;
 }
 
-StateText to_state(const Position& position, const TrainOptions& options, const Context& context) {
-  const json p = {{"epoch", position.epoch},
-                  {"step", position.step},
-                  {"total_steps", position.total_steps},
-                  {"loss_sum", position.totals.loss_sum},
-                  {"correct", position.totals.correct},
-                  {"samples", position.totals.samples},
-                  {"best_accuracy", position.best_accuracy}};
-  return {{kPosition, text_of(p)},
-          {kOptions, text_of(to_json(options))},
-          {kMachine, text_of(machine_of(context))}};
+std::string to_text(const Position& position) {
+  return text_of(json{{"epoch", position.epoch},
+                      {"step", position.step},
+                      {"total_steps", position.total_steps},
+                      {"loss_sum", position.totals.loss_sum},
+                      {"correct", position.totals.correct},
+                      {"samples", position.totals.samples},
+                      {"best_accuracy", position.best_accuracy},
+                      {"world", position.world}});
 }
 
-Position position_from(const StateText& state) {
-  const json p = parsed(state, kPosition);
+Position position_from_text(const std::string& text) {
+  const json p = json::parse(text, nullptr, /*allow_exceptions=*/false);
   Position position;
   position.epoch = field<int>(p, "epoch");
   position.step = field<long>(p, "step");
@@ -100,7 +98,18 @@ Position position_from(const StateText& state) {
   position.totals = {field<double>(p, "loss_sum"), field<std::int64_t>(p, "correct"),
                      field<std::int64_t>(p, "samples")};
   position.best_accuracy = field<double>(p, "best_accuracy");
+  position.world = field<int>(p, "world");
   return position;
+}
+
+StateText to_state(const Position& position, const TrainOptions& options, const Context& context) {
+  return {{kPosition, to_text(position)},
+          {kOptions, text_of(to_json(options))},
+          {kMachine, text_of(machine_of(context))}};
+}
+
+Position position_from(const StateText& state) {
+  return position_from_text(text_of(parsed(state, kPosition)));
 }
 
 TrainOptions options_from(const StateText& state) {

@@ -19,6 +19,7 @@ struct Position {
   long total_steps = 0;  // since the start of the run
   Totals totals;         // of the present epoch, this rank's
   double best_accuracy = -1;
+  int world = 1;  // replicas in all
 };
 
 data::TransformKind resolved_transform(const TrainOptions& options);
@@ -36,6 +37,8 @@ RunDescription described_run(const StateText& text, const std::string& source);
 
 StateText to_state(const Position& position, const TrainOptions& options, const Context& context);
 Position position_from(const StateText& state);
+std::string to_text(const Position& position);
+Position position_from_text(const std::string& text);
 // The settings that a checkpoint was made with.
 TrainOptions options_from(const StateText& state);
 // What would make a resumed run differ from an uninterrupted one, a sentence each.

@@ -139,7 +139,15 @@ void check(const TrainOptions& o) {
                  ": expected -1 (by the cores) to 1024");
   RINGGRAD_CHECK(o.checkpoint_every >= 1, "--checkpoint-every ", o.checkpoint_every,
                  ": expected 1 epoch or more");
+  RINGGRAD_CHECK(o.transport == "auto" || o.transport == "shared" || o.transport == "tcp",
+                 "--transport ", o.transport, ": expected auto, shared or tcp");
+  RINGGRAD_CHECK(o.comm_timeout > 0 && o.comm_timeout < 1e6, "--comm-timeout ", o.comm_timeout,
+                 ": expected seconds, more than 0");
   parse_schedule(o.schedule, o.epochs);
+}
+
+std::chrono::milliseconds timeout_of(const TrainOptions& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(options.comm_timeout * 1000));
 }
 
 }  // namespace ringgrad::training

@@ -2,6 +2,7 @@
 // checkpoint stores and a resumed run starts from.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -38,8 +39,18 @@ struct TrainOptions {
   int workers = -1;  // -1: as many as cores, at most 4
   std::string out;   // the run's folder
   bool resume = false;
-  int checkpoint_every = 1;  // epochs
+  bool allow_resize = false;  // resume with another number of replicas
+  int checkpoint_every = 1;   // epochs
+
+  // Several processes. These are each rank's own.
+  std::string transport = "auto";  // shared, tcp
+  std::string interface;           // network interface that other hosts connect to
+  std::string secret_file;
+  double comm_timeout = 600;    // seconds without progress in a collective
+  std::string agreed_settings;  // text that must be equal on all ranks
 };
+
+std::chrono::milliseconds timeout_of(const TrainOptions& options);
 
 nlohmann::json to_json(const TrainOptions& options);
 // Fields that `json` does not name keep the value they have. Error for a key that is no setting.

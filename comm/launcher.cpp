@@ -1,0 +1,440 @@
+// One thread does everything: it waits for output, for ends and for time to pass. Ranks are made by
+// fork before the store's thread exists.
+#include "comm/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "comm/rendezvous.h"
+#include "comm/secret.h"
+#include "comm/socket.h"
+#include "comm/store.h"
+#include "runtime/cpu_features.h"
+#include "runtime/error.h"
+#include "runtime/file.h"
+
+extern char** environ;
+
+namespace ringgrad::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMultiNodePort = 29500;
+constexpr std::size_t kLineBytes = 64 * 1024;  // a longer one is broken
+// Ranks hear of a failure from the store and end by themselves; who does not is told, then killed.
+constexpr std::chrono::seconds kUntilTold{3};
+constexpr std::chrono::seconds kUntilKilled{4};
+
+volatile std::sig_atomic_t signals_seen = 0;
+volatile std::sig_atomic_t last_signal = 0;
+
+void on_signal(int signal) {
+  signals_seen = signals_seen + 1;
+  last_signal = signal;
+}
+
+// What a rank prints, cut into whole lines.
+class LineWriter {
+ public:
+  LineWriter(Socket pipe, int to, std::string prefix, int log)
+      : pipe_(std::move(pipe)), to_(to), prefix_(std::move(prefix)), log_(log) {}
+
+  int descriptor() const { return pipe_.descriptor(); }
+  bool open() const { return pipe_.valid(); }
+
+  // Takes what is there; closes itself at the end.
+  void read_on() {
+    char chunk[16384];
+    for (;;) {
+      const ssize_t got = read(pipe_.descriptor(), chunk, sizeof chunk);
+      if (got > 0) {
+        take(chunk, static_cast<std::size_t>(got));
+        continue;
+      }
+      if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        finish();
+      }
+      return;
+    }
+  }
+
+  void finish() {
+    if (!line_.empty()) {
+      put();
+    }
+    pipe_ = Socket();
+  }
+
+ private:
+  void take(const char* text, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (text[i] == '\n') {
+        put();
+      } else {
+        line_ += text[i];
+        if (line_.size() >= kLineBytes) {
+          put();
+        }
+      }
+    }
+  }
+
+  // One write for one line: lines of different ranks are never torn.
+  void put() {
+    line_ += '\n';
+    write_all(log_, line_);
+    write_all(to_, prefix_ + line_);
+    line_.clear();
+  }
+
+  // A terminal that went away, or a full disk, ends nothing.
+  static void write_all(int descriptor, const std::string& text) {
+    std::size_t at = 0;
+    while (descriptor >= 0 && at < text.size()) {
+      const ssize_t written = write(descriptor, text.data() + at, text.size() - at);
+      if (written < 0 && errno == EINTR) {
+        continue;
+      }
+      if (written < 0) {
+        return;
+      }
+      at += static_cast<std::size_t>(written);
+    }
+  }
+
+  Socket pipe_;
+  int to_;
+  std::string prefix_;
+  int log_;
+  std::string line_;
+};
+
+struct Child {
+  int rank = 0;
+  pid_t pid = -1;
+  std::optional<int> code;
+  std::vector<LineWriter> output;  // stdout, stderr
+  Socket log;
+};
+
+std::string description_of(int rank, int code) {
+  return code > 128 ? concat("rank ", rank, " was killed by signal ", code - 128, " (",
+                             strsignal(code - 128), ")")
+                    : concat("rank ", rank, " exited with code ", code);
+}
+
+// The ranks of this node, from their start to their end; one object for each (re)start.
+class Job {
+ public:
+  Job(const LaunchOptions& options, const std::string& job, const std::string& secret,
+      int generation)
+      : options_(options), job_(job), secret_(secret), generation_(generation) {}
+
+  int run() {
+    Socket listener;
+    int port = options_.master_port != 0 ? options_.master_port
+                                         : (options_.nodes > 1 ? kMultiNodePort : 0);
+    if (options_.node_rank == 0) {
+      listener = listen_tcp(options_.nodes == 1 ? "127.0.0.1" : "", port);
+      port = port_of(listener);
+    }
+    try {
+      for (int local = 0; local < options_.ranks; ++local) {
+        start(local, port);
+      }
+    } catch (...) {
+      signal_all(SIGKILL);
+      throw;
+    }
+    if (options_.node_rank == 0) {
+      store_ = std::make_unique<StoreServer>(
+          JobIdentity{job_, secret_, "", options_.nodes * options_.ranks, generation_},
+          std::move(listener));
+    }
+    while (!all_ended()) {
+      read_output();
+      reap();
+      keep_order();
+    }
+    drain();
+    return first_failure_.value_or(0);
+  }
+
+ private:
+  void start(int local, int port) {
+    int out[2];
+    int err[2];
+    RINGGRAD_CHECK(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0,
+                   "cannot make pipes: ", std::strerror(errno));
+    children_.emplace_back();
+    Child& child = children_.back();
+    child.rank = options_.node_rank * options_.ranks + local;
+    const std::vector<std::string> environment = environment_of(child.rank, local, port);
+    std::vector<char*> entries = pointers(environment);
+    std::vector<char*> arguments = pointers(options_.command);
+    const pid_t parent = getpid();
+    child.pid = fork();
+    RINGGRAD_CHECK(child.pid >= 0, "cannot start a process: ", std::strerror(errno));
+    setpgid(child.pid, child.pid);  // whichever of both comes first
+    if (child.pid == 0) {
+      become_rank(out[1], err[1], parent, arguments.data(), entries.data());
+    }
+    close(out[1]);
+    close(err[1]);
+    const std::string prefix = concat("[", child.rank, "] ");
+    if (!options_.log_dir.empty()) {
+      const std::string path = concat(options_.log_dir, "/rank-", child.rank, ".log");
+      child.log = Socket(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+      RINGGRAD_CHECK(child.log.valid(), "cannot write ", system_error(path, errno));
+    }
+    for (const auto& [end, to] : {std::pair{out[0], STDOUT_FILENO}, {err[0], STDERR_FILENO}}) {
+      fcntl(end, F_SETFL, O_NONBLOCK);
+      child.output.emplace_back(Socket(end), to, prefix, child.log.descriptor());
+    }
+  }
+
+  // In the child: nothing that allocates.
+  [[noreturn]] static void become_rank(int out, int err, pid_t parent, char** arguments,
+                                       char** entries) {
+    // A group of its own: Ctrl-C reaches the launcher alone, which passes it on once.
+    setpgid(0, 0);
+    // However the launcher ends, its ranks end too.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+      _exit(128 + SIGKILL);
+    }
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+      std::signal(signal, SIG_DFL);
+    }
+    const int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execvpe(arguments[0], arguments, entries);
+    const char* reason = std::strerror(errno);
+    for (const char* part :
+         {"cannot start ", static_cast<const char*>(arguments[0]), ": ", reason, "\n"}) {
+      if (write(STDERR_FILENO, part, std::strlen(part)) < 0) {
+        break;
+      }
+    }
+    _exit(2);
+  }
+
+  std::vector<std::string> environment_of(int rank, int local, int port) const {
+    std::map<std::string, std::string> variables{
+        {"RANK", std::to_string(rank)},
+        {"WORLD_SIZE", std::to_string(options_.nodes * options_.ranks)},
+        {"LOCAL_RANK", std::to_string(local)},
+        {"LOCAL_WORLD_SIZE", std::to_string(options_.ranks)},
+        {"GROUP_RANK", std::to_string(options_.node_rank)},
+        {"MASTER_ADDR", options_.master_addr},
+        {"MASTER_PORT", std::to_string(port)},
+        {"RINGGRAD_STORE", "hosted"},
+        {"RINGGRAD_JOB_ID", job_},
+        {"RINGGRAD_SECRET", secret_},
+        {"RINGGRAD_GENERATION", std::to_string(generation_)},
+        {"OMP_NUM_THREADS", std::to_string(std::max(1, cpu_features().cores / options_.ranks))}};
+    std::vector<std::string> entries;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      const std::string name = text.substr(0, text.find('='));
+      if (name == "OMP_NUM_THREADS") {
+        variables.erase(name);  // the user's wins
+      }
+      if (variables.count(name) == 0) {
+        entries.push_back(text);
+      }
+    }
+    for (const auto& [name, value] : variables) {
+      entries.push_back(name + "=" + value);
+    }
+    return entries;
+  }
+
+  static std::vector<char*> pointers(const std::vector<std::string>& texts) {
+    std::vector<char*> all;
+    for (const std::string& text : texts) {
+      all.push_back(const_cast<char*>(text.c_str()));
+    }
+    all.push_back(nullptr);
+    return all;
+  }
+
+  bool all_ended() const {
+    return std::all_of(children_.begin(), children_.end(),
+                       [](const Child& child) { return child.code.has_value(); });
+  }
+
+  void read_output() {
+    std::vector<pollfd> files;
+    std::vector<LineWriter*> writers;
+    for (Child& child : children_) {
+      for (LineWriter& writer : child.output) {
+        if (writer.open()) {
+          files.push_back({writer.descriptor(), POLLIN, 0});
+          writers.push_back(&writer);
+        }
+      }
+    }
+    poll(files.data(), files.size(), 20);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (files[i].revents != 0) {
+        writers[i]->read_on();
+      }
+    }
+  }
+
+  void reap() {
+    for (Child& child : children_) {
+      int status = 0;
+      if (child.code || waitpid(child.pid, &status, WNOHANG) != child.pid) {
+        continue;
+      }
+      child.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      // What a rank left running would keep the pipes open.
+      kill(-child.pid, SIGKILL);
+      // Who ended because of another rank's failure is not its cause, whoever ended first.
+      const bool cause = !first_failure_ || first_failure_ == kPeerFailed;
+      if (*child.code != 0 && cause && (!first_failure_ || *child.code != kPeerFailed)) {
+        failed_at_ = first_failure_ ? failed_at_ : Clock::now();
+        first_failure_ = *child.code;
+        const std::string what = description_of(child.rank, *child.code);
+        if (signals_seen == 0) {
+          std::fprintf(stderr, "ringgrad launch: %s; ending all ranks\n", what.c_str());
+        }
+        if (store_ != nullptr) {
+          store_->fail(what);
+        }
+      }
+    }
+  }
+
+  // Signals and failures: passes them on, and ends what does not end by itself.
+  void keep_order() {
+    const auto now = Clock::now();
+    if (signals_seen > signals_passed_) {
+      signals_passed_ = signals_seen;
+      if (signals_seen == 1) {
+        signalled_at_ = now;
+        signal_all(last_signal);
+      } else {
+        signal_all(SIGKILL);
+      }
+    }
+    if (signals_seen > 0 && now - signalled_at_ > options_.grace) {
+      signal_all(SIGKILL);
+    }
+    // While ranks save after a signal, the grace time counts, not a failure's.
+    if (first_failure_ && signals_seen == 0) {
+      if (!told_ && now - failed_at_ > kUntilTold) {
+        told_ = true;
+        signal_all(SIGTERM);
+      }
+      if (now - failed_at_ > kUntilTold + kUntilKilled) {
+        signal_all(SIGKILL);
+      }
+    }
+  }
+
+  void signal_all(int signal) {
+    for (const Child& child : children_) {
+      if (!child.code && child.pid > 0) {
+        kill(-child.pid, signal);
+      }
+    }
+  }
+
+  void drain() {
+    for (Child& child : children_) {
+      for (LineWriter& writer : child.output) {
+        if (writer.open()) {
+          writer.read_on();
+          writer.finish();
+        }
+      }
+    }
+  }
+
+  const LaunchOptions& options_;
+  const std::string& job_;
+  const std::string& secret_;
+  int generation_;
+  std::vector<Child> children_;
+  std::unique_ptr<StoreServer> store_;
+  std::optional<int> first_failure_;
+  Clock::time_point failed_at_, signalled_at_;
+  int signals_passed_ = 0;
+  bool told_ = false;
+};
+
+void check(const LaunchOptions& options) {
+  RINGGRAD_CHECK(!options.command.empty(), "launch: no program to start");
+  RINGGRAD_CHECK(options.ranks >= 1, "--nproc-per-node is ", options.ranks,
+                 "; expected at least 1");
+  RINGGRAD_CHECK(options.nodes >= 1, "--nnodes is ", options.nodes, "; expected at least 1");
+  RINGGRAD_CHECK(options.node_rank >= 0 && options.node_rank < options.nodes, "--node-rank is ",
+                 options.node_rank, " of ", options.nodes, " nodes");
+  RINGGRAD_CHECK(options.nodes == 1 || options.master_addr != "127.0.0.1", "--nnodes ",
+                 options.nodes, " needs --master-addr, the address of node 0");
+  RINGGRAD_CHECK(options.master_port >= 0 && options.master_port < 65536, "--master-port is ",
+                 options.master_port);
+  RINGGRAD_CHECK(options.max_restarts >= 0, "--max-restarts is ", options.max_restarts);
+}
+
+// Of all nodes: what the user set. On one node, made up.
+std::string secret_of(const LaunchOptions& options) {
+  const std::string given = secret_from(
+      [](const char* name) -> const char* { return std::getenv(name); }, options.secret_file);
+  RINGGRAD_CHECK(options.nodes == 1 || !given.empty(), kSecretNeeded);
+  return given.empty() ? random_hex(32) : given;
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  check(options);
+  const std::string secret = secret_of(options);
+  const char* given = std::getenv("RINGGRAD_JOB_ID");
+  const std::string job = given != nullptr     ? given
+                          : options.nodes == 1 ? "job-" + random_hex(8)
+                                               : "ringgrad";
+  if (!options.log_dir.empty()) {
+    std::filesystem::create_directories(options.log_dir);
+  }
+  signals_seen = 0;
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (options.ranks > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
+    std::fprintf(stderr,
+                 "ringgrad launch: %d ranks, %d threads each (OMP_NUM_THREADS sets another "
+                 "number)\n",
+                 options.ranks, std::max(1, cpu_features().cores / options.ranks));
+  }
+  for (int generation = 0;; ++generation) {
+    const int code = Job(options, job, secret, generation).run();
+    const bool mistake = code == 2;
+    if (code == 0 || mistake || signals_seen > 0 || generation == options.max_restarts) {
+      return code;
+    }
+    std::fprintf(stderr, "ringgrad launch: restart %d of %d\n", generation + 1,
+                 options.max_restarts);
+  }
+}
+
+}  // namespace ringgrad::comm

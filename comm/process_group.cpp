@@ -1,0 +1,211 @@
+#include "comm/process_group.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "comm/collectives.h"
+#include "comm/secret.h"
+#include "comm/store.h"
+#include "comm/tcp_transport.h"
+#include "runtime/error.h"
+
+namespace ringgrad::comm {
+namespace {
+
+constexpr std::chrono::seconds kStrangerTime{2};  // to prove itself
+constexpr std::chrono::seconds kLeaving{30};      // rank 0, which hosts the store, leaves last
+
+// What must outlive the collectives. The client goes first: it says goodbye.
+struct Membership {
+  ~Membership() {
+    client.reset();
+    if (server != nullptr) {
+      server->wait_until_left(Deadline(kLeaving));
+    }
+  }
+  std::unique_ptr<StoreServer> server;
+  std::unique_ptr<StoreClient> client;
+};
+
+// Accepts until `wanted` ranks proved themselves; strangers are turned away. Stops early when
+// `stop` says so.
+std::map<int, Socket> accept_ranks(const Socket& listener, const std::string& secret,
+                                   const std::string& role, std::size_t wanted,
+                                   const Deadline& deadline, const std::atomic<bool>* stop) {
+  std::map<int, Socket> ranks;
+  while (ranks.size() < wanted && !deadline.passed() && (stop == nullptr || !*stop)) {
+    Socket socket = accept_one(listener, Deadline(std::chrono::milliseconds(20)));
+    if (!socket.valid()) {
+      continue;
+    }
+    try {
+      const int rank = proven_rank(socket, secret, role, Deadline(kStrangerTime));
+      ranks[rank] = std::move(socket);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return ranks;
+}
+
+// The ranks of one host find each other through local sockets, which reach no further than the
+// host's network namespace: host names and file systems say less in containers. The lowest rank
+// that can be reached makes the memory and hands it on.
+class HostGroup {
+ public:
+  HostGroup(StoreClient& store, const Placement& place, const Deadline& deadline)
+      : store_(store), place_(place), deadline_(deadline) {
+    const std::string name = "ringgrad-" + random_hex(16);
+    const Socket listener = listen_local(name);
+    store_.set(concat("local/", place_.rank), name);
+    // Others may knock while this rank still looks for its own leader.
+    std::atomic<bool> stop{false};
+    std::map<int, Socket> members;
+    std::thread door([&] {
+      members = accept_ranks(listener, place_.secret, "host", static_cast<std::size_t>(place_.size),
+                             deadline_, &stop);
+    });
+    Socket to_leader;
+    std::string error;
+    try {
+      leader_ = place_.rank;
+      for (int rank = 0; rank < place_.rank && leader_ == place_.rank; ++rank) {
+        to_leader = knock(rank);
+        leader_ = to_leader.valid() ? rank : leader_;
+      }
+      store_.set(concat("leader/", place_.rank), std::to_string(leader_));
+      for (int rank = 0; rank < place_.size; ++rank) {
+        leaders_.push_back(std::stoi(store_.get(concat("leader/", rank), deadline_)));
+      }
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    stop = true;
+    door.join();
+    RINGGRAD_CHECK(error.empty(), error);
+    if (one_host()) {
+      hand_memory_on(to_leader, members);
+    }
+  }
+
+  bool one_host() const {
+    return std::all_of(leaders_.begin(), leaders_.end(), [&](int l) { return l == leaders_[0]; });
+  }
+  SharedSegment segment() const { return *segment_; }
+
+ private:
+  Socket knock(int rank) {
+    Socket socket = connect_local(store_.get(concat("local/", rank), deadline_));
+    if (socket.valid()) {
+      prove_rank(socket, place_.secret, "host", place_.rank, deadline_);
+    }
+    return socket;
+  }
+
+  void hand_memory_on(const Socket& to_leader, const std::map<int, Socket>& members) {
+    int file = -1;
+    if (leader_ == place_.rank) {
+      file = SharedSegment::create_file(place_.size);
+      for (const auto& [rank, socket] : members) {
+        send_descriptor(socket, file, deadline_);
+      }
+    } else {
+      file = receive_descriptor(to_leader, deadline_);
+    }
+    segment_ =
+        std::make_unique<SharedSegment>(SharedSegment::map_file(file, place_.rank, place_.size));
+    close(file);
+  }
+
+  StoreClient& store_;
+  const Placement& place_;
+  const Deadline& deadline_;
+  int leader_ = 0;
+  std::vector<int> leaders_;
+  std::unique_ptr<SharedSegment> segment_;
+};
+
+std::unique_ptr<Transport> connect_ring(StoreClient& store, const Placement& place,
+                                        const std::string& interface, const Deadline& deadline) {
+  const std::string address =
+      interface.empty() ? store.own_address() : interface_address(interface);
+  const Socket listener = listen_tcp(address, 0);
+  store.set(concat("ring/", place.rank), concat(port_of(listener), " ", address));
+  const int right = (place.rank + 1) % place.size;
+  const int left = (place.rank + place.size - 1) % place.size;
+  Socket from_left;
+  std::thread door([&] {
+    auto ranks = accept_ranks(listener, place.secret, "ring", 1, deadline, nullptr);
+    if (ranks.count(left) > 0) {
+      from_left = std::move(ranks[left]);
+    }
+  });
+  Socket to_right;
+  std::string error;
+  try {
+    const std::string target = store.get(concat("ring/", right), deadline);
+    const std::size_t space = target.find(' ');
+    to_right =
+        connect_tcp({target.substr(space + 1), std::stoi(target.substr(0, space))}, deadline);
+    prove_rank(to_right, place.secret, "ring", place.rank, deadline);
+  } catch (const std::exception& thrown) {
+    error = concat("rank ", place.rank, " cannot reach rank ", right, ": ", thrown.what());
+  }
+  door.join();
+  RINGGRAD_CHECK(error.empty(), error);
+  RINGGRAD_CHECK(from_left.valid(), "rank ", left, " did not connect to rank ", place.rank);
+  return make_tcp_transport(place.rank, place.size, std::move(to_right), std::move(from_left));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> join_process_group(const Placement& place,
+                                                 const ProcessGroupOptions& options) {
+  if (place.size == 1) {
+    return make_single_communicator();
+  }
+  const Deadline deadline(options.join_timeout);
+  const JobIdentity identity{place.job, place.secret, options.config, place.size, place.generation};
+  const auto failure = std::make_shared<Failure>();
+  auto membership = std::make_shared<Membership>();
+  const bool hosts = place.rank == 0 && !place.store_is_hosted;
+  if (hosts) {
+    membership->server = std::make_unique<StoreServer>(
+        identity, listen_tcp(place.one_host() ? "127.0.0.1" : "", place.master_port));
+  }
+  const std::string store_host = hosts && place.one_host() ? "127.0.0.1" : place.master_addr;
+  membership->client = std::make_unique<StoreClient>(Address{store_host, place.master_port},
+                                                     identity, place.rank, failure, deadline);
+  StoreClient& store = *membership->client;
+  store.wait_for_everybody(deadline);
+  // The object dies with the communicator, after its last report.
+  failure->report_through(
+      [client = membership->client.get()](const std::string& cause) { client->fail(cause); });
+  try {
+    std::unique_ptr<Collectives> collectives;
+    std::string description = "ring over TCP";
+    if (options.transport != "tcp") {
+      const HostGroup host(store, place, deadline);
+      RINGGRAD_CHECK(options.transport != "shared" || host.one_host(),
+                     "--transport shared: not all ranks are on one host");
+      if (host.one_host()) {
+        collectives = make_shared_collectives(host.segment(), failure, options.timeout);
+        description = "ring over shared memory";
+      }
+    }
+    if (collectives == nullptr) {
+      collectives = make_ring_collectives(connect_ring(store, place, options.interface, deadline),
+                                          failure, options.timeout);
+    }
+    return make_host_communicator(std::move(collectives), place.local_rank, std::move(description),
+                                  membership);
+  } catch (const std::exception& error) {
+    throw Error(failure->fail(error.what()));
+  }
+}
+
+}  // namespace ringgrad::comm

@@ -1,0 +1,27 @@
+// A communicator of ranks that are processes: on one host over shared memory, else over TCP.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+#include "comm/rendezvous.h"
+
+namespace ringgrad::comm {
+
+struct ProcessGroupOptions {
+  std::string config;              // what must be equal on all ranks
+  std::string transport = "auto";  // shared, tcp; auto: shared where all ranks are on one host
+  std::string interface;  // whose address the other hosts connect to; empty: as the store sees us
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(5);  // for all ranks to come
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes(10);  // without progress, see Collectives
+};
+
+// Meets the other ranks. Error when the store refuses, its port is taken, or ranks are missing
+// after join_timeout.
+std::unique_ptr<Communicator> join_process_group(const Placement& place,
+                                                 const ProcessGroupOptions& options);
+
+}  // namespace ringgrad::comm

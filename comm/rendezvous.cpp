@@ -1,0 +1,174 @@
+#include "comm/rendezvous.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "runtime/error.h"
+#include "runtime/file.h"
+
+namespace ringgrad::comm {
+namespace {
+
+constexpr int kDefaultPort = 29500;  // PyTorch's
+// Where nobody names a port, jobs of one host each take their own.
+constexpr int kFirstDerivedPort = 20000;
+constexpr int kDerivedPorts = 9000;
+
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  bool has(const char* name) const { return environment_(name) != nullptr; }
+  std::string text(const char* name, const std::string& otherwise = "") const {
+    const char* value = environment_(name);
+    return value != nullptr ? value : otherwise;
+  }
+  int number(const char* name) const {
+    const std::string value = text(name);
+    int number = -1;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    RINGGRAD_CHECK(error == std::errc() && end == value.data() + value.size() && number >= 0,
+                   "environment variable ", name, " is '", value, "'; expected a number from 0");
+    return number;
+  }
+  int number(const char* name, int otherwise) const { return has(name) ? number(name) : otherwise; }
+  void require(const char* name, const char* because) const {
+    RINGGRAD_CHECK(has(name), "environment variable ", name, " is missing, though ", because,
+                   " is set");
+  }
+
+ private:
+  const Environment& environment_;
+};
+
+int derived_port(const std::string& job) {
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const char c : job) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
+  return kFirstDerivedPort + static_cast<int>(hash % kDerivedPorts);
+}
+
+// The first host of a list as Slurm abbreviates it: "node[03-07,9],other" is node03.
+std::string first_host(const std::string& list) {
+  const std::size_t bracket = list.find('[');
+  const std::size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) {
+    return list.substr(0, comma);
+  }
+  const std::size_t end = list.find_first_of("-,]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+Placement from_env(const Reader& env) {
+  env.require("WORLD_SIZE", "RANK");
+  Placement place;
+  place.starter = env.has("TORCHELASTIC_RUN_ID") ? "torchrun" : "the environment (RANK)";
+  place.rank = env.number("RANK");
+  place.size = env.number("WORLD_SIZE");
+  if (place.size > 1) {
+    env.require("MASTER_ADDR", "RANK");
+  }
+  place.master_addr = env.text("MASTER_ADDR");
+  place.master_port = env.number("MASTER_PORT", kDefaultPort);
+  place.local_rank = env.number("LOCAL_RANK", place.rank);
+  const bool loopback = place.master_addr == "127.0.0.1" || place.master_addr == "localhost" ||
+                        place.master_addr == "::1";
+  place.local_size = env.number("LOCAL_WORLD_SIZE", loopback ? place.size : 1);
+  place.store_is_hosted = env.text("RINGGRAD_STORE") == "hosted";
+  if (env.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    place.master_port = env.number("RINGGRAD_STORE_PORT", place.master_port + 1);
+  }
+  place.job = env.text("RINGGRAD_JOB_ID", env.text("TORCHELASTIC_RUN_ID", "ringgrad"));
+  place.generation = env.number("RINGGRAD_GENERATION", env.number("TORCHELASTIC_RESTART_COUNT", 0));
+  return place;
+}
+
+// What the process managers of MPI and Slurm have in common.
+Placement from_manager(const Reader& env, const char* starter, const char* rank, const char* size,
+                       const char* local_rank, const char* local_size, const std::string& job,
+                       const std::string& first_node) {
+  env.require(size, rank);
+  Placement place;
+  place.starter = starter;
+  place.rank = env.number(rank);
+  place.size = env.number(size);
+  place.local_rank = env.number(local_rank, place.rank);
+  place.local_size = env.number(local_size, place.size);
+  place.job = env.text("RINGGRAD_JOB_ID", job);
+  place.master_addr = env.text("MASTER_ADDR", place.one_host() ? "127.0.0.1" : first_node);
+  place.master_port = env.number("MASTER_PORT", derived_port(place.job));
+  RINGGRAD_CHECK(!place.master_addr.empty(), starter,
+                 " started ranks on several hosts; tell them where rank 0 is, for Open MPI with: "
+                 "mpirun -x MASTER_ADDR=HOST -x RINGGRAD_SECRET …");
+  return place;
+}
+
+std::optional<Placement> place_of(const Reader& env) {
+  if (env.has("RANK")) {
+    return from_env(env);
+  }
+  if (env.has("OMPI_COMM_WORLD_RANK")) {
+    return from_manager(env, "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                        "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                        env.text("PMIX_NAMESPACE", env.text("OMPI_MCA_ess_base_jobid")), "");
+  }
+  if (env.has("PMI_RANK")) {
+    return from_manager(env, "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+                        env.text("PMI_ID"), "");
+  }
+  if (env.has("SLURM_PROCID") && env.has("SLURM_STEP_ID")) {
+    const std::string tasks = env.text("SLURM_STEP_TASKS_PER_NODE", "1");
+    Placement place = from_manager(
+        env, "Slurm", "SLURM_PROCID",
+        env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "SLURM_LOCALID",
+        "SLURM_NTASKS_PER_NODE", env.text("SLURM_JOB_ID") + "." + env.text("SLURM_STEP_ID"),
+        first_host(env.text("SLURM_STEP_NODELIST", env.text("SLURM_JOB_NODELIST"))));
+    if (!env.has("SLURM_NTASKS_PER_NODE")) {
+      place.local_size = std::atoi(tasks.c_str());  // "2(x3)": the first node's number will do
+    }
+    return place;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* const kSecretNeeded =
+    "ranks on several hosts need a secret, so that no stranger joins them: put the same one on "
+    "each "
+    "host into the environment variable RINGGRAD_SECRET, or into a file for --secret-file (for "
+    "example: openssl rand -hex 32)";
+
+std::string secret_from(const Environment& environment, const std::string& secret_file) {
+  if (secret_file.empty()) {
+    return Reader(environment).text("RINGGRAD_SECRET");
+  }
+  std::string secret = read_file(secret_file);
+  while (!secret.empty() && std::strchr("\r\n", secret.back()) != nullptr) {
+    secret.pop_back();
+  }
+  RINGGRAD_CHECK(!secret.empty(), "--secret-file ", secret_file, " is empty");
+  return secret;
+}
+
+std::optional<Placement> placement_from(const Environment& environment,
+                                        const std::string& secret_file) {
+  const Reader env(environment);
+  std::optional<Placement> place = place_of(env);
+  if (!place) {
+    return place;
+  }
+  RINGGRAD_CHECK(place->size >= 1 && place->rank < place->size, place->starter, ": rank ",
+                 place->rank, " of ", place->size);
+  RINGGRAD_CHECK(place->local_size >= 1 && place->local_rank < place->local_size &&
+                     place->local_size <= place->size,
+                 place->starter, ": local rank ", place->local_rank, " of ", place->local_size,
+                 " on this host, of ", place->size, " in all");
+  RINGGRAD_CHECK(place->master_port < 65536, "MASTER_PORT is ", place->master_port);
+  place->secret = secret_from(environment, secret_file);
+  RINGGRAD_CHECK(place->one_host() || !place->secret.empty(), kSecretNeeded);
+  return place;
+}
+
+}  // namespace ringgrad::comm

@@ -1,0 +1,197 @@
+#include <poll.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "comm/store.h"
+#include "comm/store_protocol.h"
+#include "runtime/error.h"
+
+namespace ringgrad::comm {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+class StoreClient::Impl {
+ public:
+  Impl(Address store, JobIdentity identity, int rank, std::shared_ptr<Failure> failure,
+       const Deadline& deadline)
+      : store_(std::move(store)),
+        identity_(std::move(identity)),
+        rank_(rank),
+        failure_(std::move(failure)),
+        socket_(connect_tcp(store_, deadline)) {
+    introduce(deadline);
+    thread_ = std::thread([this] { listen(); });
+  }
+  ~Impl() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    thread_.join();
+    try {
+      say({{"bye", true}});
+    } catch (const Error&) {  // the store went first
+      return;
+    }
+  }
+
+  void say(const json& message) {
+    const std::string line = message.dump() + "\n";
+    const std::lock_guard<std::mutex> lock(sending_);
+    send_all(socket_, line.data(), line.size(), Deadline(kLostAfter));
+  }
+
+  std::string ask(const json& question, const std::string& answer, const Deadline& deadline) {
+    say(question);
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool there = deadline.wait(
+        changed_, lock, [&] { return answers_.count(answer) > 0 || failure_->raised(); });
+    failure_->check();
+    return there ? answers_[answer] : "";
+  }
+
+  std::string own_address() const { return comm::own_address(socket_); }
+
+ private:
+  void introduce(const Deadline& deadline) {
+    const std::string challenge = text_of(next_line(deadline), "challenge");
+    json hello{{"rank", rank_},
+               {"size", identity_.size},
+               {"job", identity_.job},
+               {"version", RINGGRAD_VERSION},
+               {"generation", identity_.generation},
+               {"config", identity_.config},
+               {"challenge", random_hex(16)}};
+    hello["proof"] = rank_proof(identity_.secret, challenge, hello);
+    say(hello);
+    const json answer = next_line(deadline);
+    RINGGRAD_CHECK(!answer.contains("refused"), "rank ", rank_, " was refused by ", store_.text(),
+                   ": ", text_of(answer, "refused"));
+    RINGGRAD_CHECK(same_proof(text_of(answer, "proof"),
+                              store_proof(identity_.secret, text_of(hello, "challenge"))),
+                   store_.text(), " is no store of this job: it does not know the secret");
+  }
+
+  json next_line(const Deadline& deadline) {
+    for (;;) {
+      if (const auto line = take_line(buffer_)) {
+        json message = json::parse(*line, nullptr, false);
+        RINGGRAD_CHECK(message.is_object(), store_.text(), " is no store of ringgrad's");
+        return message;
+      }
+      RINGGRAD_CHECK(buffer_.size() < 65536, store_.text(), " is no store of ringgrad's");
+      char byte = 0;
+      try {
+        receive_all(socket_, &byte, 1, deadline);
+      } catch (const Error& error) {
+        throw Error(concat("the store at ", store_.text(), " does not answer: ", error.what()));
+      }
+      buffer_ += byte;
+    }
+  }
+
+  // Hears what the store says, and shows that this rank lives.
+  void listen() {
+    auto shown = Clock::now();
+    try {
+      for (;;) {
+        pollfd file{socket_.descriptor(), POLLIN, 0};
+        poll(&file, 1, 20);
+        {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          if (stopping_) {
+            return;
+          }
+        }
+        char chunk[4096];
+        buffer_.append(chunk, receive_some(socket_, chunk, sizeof chunk));
+        while (const auto line = take_line(buffer_)) {
+          hear(json::parse(*line));
+        }
+        if (Clock::now() - shown >= kSignOfLife) {
+          say({{"alive", true}});
+          shown = Clock::now();
+        }
+      }
+    } catch (const std::exception& error) {
+      raise(concat("the store at ", store_.text(), " is lost: ", error.what()));
+    }
+  }
+
+  void hear(const json& message) {
+    if (message.contains("failed")) {
+      raise(text_of(message, "failed"));
+      return;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (message.contains("key")) {
+      answers_[text_of(message, "key")] = text_of(message, "value");
+    } else if (message.contains("missing")) {
+      answers_["?missing"] = text_of(message, "missing");
+    }
+    changed_.notify_all();
+  }
+
+  void raise(const std::string& cause) {
+    failure_->raise(cause);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changed_.notify_all();
+  }
+
+  const Address store_;
+  const JobIdentity identity_;
+  const int rank_;
+  std::shared_ptr<Failure> failure_;
+  Socket socket_;
+  std::string buffer_;
+  std::mutex sending_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> answers_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+StoreClient::StoreClient(const Address& store, JobIdentity identity, int rank,
+                         std::shared_ptr<Failure> failure, const Deadline& deadline)
+    : impl_(
+          std::make_unique<Impl>(store, std::move(identity), rank, std::move(failure), deadline)) {}
+StoreClient::~StoreClient() = default;
+
+void StoreClient::set(const std::string& key, const std::string& value) {
+  impl_->say({{"set", key}, {"value", value}});
+}
+
+std::string StoreClient::get(const std::string& key, const Deadline& deadline) {
+  const std::string value = impl_->ask({{"get", key}}, key, deadline);
+  RINGGRAD_CHECK(!value.empty(), "nobody told the store ", key, " in time");
+  return value;
+}
+
+void StoreClient::wait_for_everybody(const Deadline& deadline) {
+  if (impl_->ask({{"get", "everybody"}}, "everybody", deadline).empty()) {
+    const std::string missing =
+        impl_->ask({{"missing", true}}, "?missing", Deadline(std::chrono::seconds(5)));
+    throw Error("not all ranks came in time; missing: " + missing);
+  }
+}
+
+void StoreClient::fail(const std::string& cause) {
+  try {
+    impl_->say({{"fail", cause}});
+  } catch (const Error&) {  // then its connection tells the others
+    return;
+  }
+}
+
+std::string StoreClient::own_address() const {
+  return impl_->own_address();
+}
+
+}  // namespace ringgrad::comm

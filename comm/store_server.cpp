@@ -1,0 +1,292 @@
+#include <poll.h>
+
+#include <list>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "comm/store.h"
+#include "comm/store_protocol.h"
+#include "runtime/error.h"
+
+namespace ringgrad::comm {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kStrangerBytes = 4096;  // a line of somebody who proved nothing yet
+constexpr std::size_t kLineBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxConnections = 1024;
+
+std::string list_of(const std::set<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    text += concat(text.empty() ? "rank " : ", rank ", rank);
+  }
+  return text;
+}
+
+}  // namespace
+
+class StoreServer::Impl {
+ public:
+  Impl(JobIdentity identity, Socket listener)
+      : identity_(std::move(identity)), listener_(std::move(listener)) {
+    for (int rank = 0; rank < identity_.size; ++rank) {
+      missing_.insert(rank);
+    }
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Impl() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    thread_.join();
+  }
+
+  void fail(const std::string& cause) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    fail_locked(cause);
+  }
+
+  bool wait_until_left(const Deadline& deadline) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return deadline.wait(changed_, lock, [&] { return present_.empty(); });
+  }
+
+  std::string failure() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  struct Peer {
+    Socket socket;
+    std::string in, out;
+    std::string challenge;
+    int rank = -1;  // once it proved itself
+    bool gone = false;
+    bool said_bye = false;
+    bool refused = false;
+    Clock::time_point heard = Clock::now();
+  };
+
+  void serve() {
+    for (;;) {
+      std::vector<pollfd> files{{listener_.descriptor(), POLLIN, 0}};
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (stopping_) {
+          return;
+        }
+        for (const Peer& peer : peers_) {
+          const bool writes = !peer.out.empty();
+          files.push_back({peer.socket.descriptor(),
+                           static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
+        }
+      }
+      poll(files.data(), files.size(), 20);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (Peer& peer : peers_) {
+        exchange(peer);
+      }
+      for (Peer& peer : peers_) {
+        if (peer.gone && peer.rank >= 0) {
+          leave(peer);
+        }
+      }
+      peers_.remove_if([](const Peer& peer) { return peer.gone; });
+      if ((files.front().revents & POLLIN) != 0) {
+        welcome();
+      }
+    }
+  }
+
+  void welcome() {
+    Socket socket = accept_one(listener_, Deadline(std::chrono::milliseconds(1)));
+    if (!socket.valid() || peers_.size() >= kMaxConnections) {
+      return;
+    }
+    peers_.emplace_back();
+    Peer& peer = peers_.back();
+    peer.socket = std::move(socket);
+    peer.challenge = random_hex(16);
+    say(peer, {{"challenge", peer.challenge}});
+  }
+
+  // Reads and writes what goes without waiting.
+  void exchange(Peer& peer) {
+    try {
+      char chunk[4096];
+      for (std::size_t got = 1; got > 0;) {
+        got = receive_some(peer.socket, chunk, sizeof chunk);
+        peer.in.append(chunk, got);
+        RINGGRAD_CHECK(peer.in.size() <= (peer.rank < 0 ? kStrangerBytes : kLineBytes),
+                       "a line too long");
+      }
+      while (const auto line = take_line(peer.in)) {
+        peer.heard = Clock::now();
+        hear(peer, json::parse(*line));
+      }
+      peer.out.erase(0, send_some(peer.socket, peer.out.data(), peer.out.size()));
+    } catch (const std::exception&) {  // who breaks off, or talks nonsense, is out
+      peer.gone = true;
+    }
+    const bool silent = Clock::now() - peer.heard > kLostAfter;
+    if (silent && peer.rank >= 0 && !peer.gone) {
+      fail_locked(
+          concat("rank ", peer.rank, " lost: no sign of life for ", kLostAfter.count(), " s"));
+    }
+    peer.gone = peer.gone || silent || (peer.refused && peer.out.empty());
+  }
+
+  void hear(Peer& peer, const json& message) {
+    RINGGRAD_CHECK(message.is_object(), "not an object");
+    if (peer.rank < 0) {
+      return join(peer, message);
+    }
+    if (message.contains("set")) {
+      const std::string key = text_of(message, "set");
+      values_[key] = text_of(message, "value");
+      publish(key);
+    } else if (message.contains("get")) {
+      const std::string key = text_of(message, "get");
+      waiting_.insert({key, peer.rank});
+      publish(key);
+    } else if (message.contains("fail")) {
+      fail_locked(text_of(message, "fail"));
+    } else if (message.contains("missing")) {
+      say(peer, {{"missing", list_of(missing_)}});
+    } else if (message.contains("bye")) {
+      peer.said_bye = true;
+      peer.gone = true;
+    }
+  }
+
+  void join(Peer& peer, const json& hello) {
+    const std::string why = objection(peer, hello);
+    if (!why.empty()) {
+      say(peer, {{"refused", why}});
+      peer.refused = true;
+      return;
+    }
+    peer.rank = hello["rank"].get<int>();
+    present_.insert(peer.rank);
+    missing_.erase(peer.rank);
+    say(peer,
+        {{"welcome", true}, {"proof", store_proof(identity_.secret, text_of(hello, "challenge"))}});
+    if (!failure_.empty()) {
+      say(peer, {{"failed", failure_}});
+    }
+    if (missing_.empty()) {
+      values_["everybody"] = "here";
+      publish("everybody");
+    }
+  }
+
+  // Why this rank may not join; empty if it may. Who cannot prove the secret learns nothing else.
+  std::string objection(const Peer& peer, const json& hello) {
+    if (!same_proof(text_of(hello, "proof"), rank_proof(identity_.secret, peer.challenge, hello))) {
+      return "the secret differs from this job's";
+    }
+    const auto number = [&](const char* field) {
+      const auto found = hello.find(field);
+      return found != hello.end() && found->is_number_integer() ? found->get<int>() : -1;
+    };
+    const auto differs = [&](const std::string& what, const auto& theirs, const auto& ours) {
+      return concat("rank ", number("rank"), " comes with ", what, " ", theirs, ", this job has ",
+                    ours);
+    };
+    const int rank = number("rank");
+    if (text_of(hello, "job") != identity_.job) {
+      return differs("job id", text_of(hello, "job"), identity_.job);
+    }
+    if (text_of(hello, "version") != RINGGRAD_VERSION) {
+      return differs("version", text_of(hello, "version"), RINGGRAD_VERSION);
+    }
+    if (number("size") != identity_.size) {
+      return differs("world size", number("size"), identity_.size);
+    }
+    if (number("generation") != identity_.generation) {
+      return differs("generation", number("generation"), identity_.generation);
+    }
+    if (rank < 0 || rank >= identity_.size) {
+      return concat("rank ", rank, " of ", identity_.size);
+    }
+    if (missing_.count(rank) == 0) {
+      return concat("rank ", rank, " is here already; was it started twice?");
+    }
+    if (identity_.config.empty()) {
+      identity_.config = text_of(hello, "config");
+    }
+    if (text_of(hello, "config") != identity_.config) {
+      return differs("settings", text_of(hello, "config"), identity_.config);
+    }
+    return "";
+  }
+
+  // Answers who waits for this key, if it has a value.
+  void publish(const std::string& key) {
+    const auto value = values_.find(key);
+    if (value == values_.end()) {
+      return;
+    }
+    for (Peer& peer : peers_) {
+      if (peer.rank >= 0 && waiting_.erase({key, peer.rank}) > 0) {
+        say(peer, {{"key", key}, {"value", value->second}});
+      }
+    }
+  }
+
+  void leave(const Peer& peer) {
+    present_.erase(peer.rank);
+    changed_.notify_all();
+    if (!peer.said_bye) {
+      fail_locked(concat("rank ", peer.rank, " lost: it ended without a word"));
+    }
+  }
+
+  void fail_locked(const std::string& cause) {
+    if (failure_.empty()) {
+      failure_ = cause;
+      for (Peer& peer : peers_) {
+        if (peer.rank >= 0) {
+          say(peer, {{"failed", failure_}});
+        }
+      }
+    }
+  }
+
+  // Queued; goes out with the next exchange.
+  static void say(Peer& peer, const json& message) { peer.out += message.dump() + "\n"; }
+
+  JobIdentity identity_;
+  Socket listener_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::list<Peer> peers_;
+  std::map<std::string, std::string> values_;
+  std::set<std::pair<std::string, int>> waiting_;  // key, rank
+  std::set<int> missing_, present_;
+  std::string failure_;
+  std::thread thread_;
+};
+
+StoreServer::StoreServer(JobIdentity identity, Socket listener)
+    : impl_(std::make_unique<Impl>(std::move(identity), std::move(listener))) {}
+StoreServer::~StoreServer() = default;
+void StoreServer::fail(const std::string& cause) {
+  impl_->fail(cause);
+}
+bool StoreServer::wait_until_left(const Deadline& deadline) {
+  return impl_->wait_until_left(deadline);
+}
+std::string StoreServer::failure() const {
+  return impl_->failure();
+}
+
+}  // namespace ringgrad::comm
