@@ -307,8 +307,9 @@ class Job {
       child.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       // What a rank left running would keep the pipes open.
       kill(-child.pid, SIGKILL);
-      // Who ended because of another rank's failure is not its cause, whoever ended first.
-      const bool cause = !first_failure_ || first_failure_ == kPeerFailed;
+      // Who ended because of another rank's failure, or by our hand, is not its cause, whoever
+      // ended first.
+      const bool cause = !first_failure_ || (first_failure_ == kPeerFailed && !told_);
       if (*child.code != 0 && cause && (!first_failure_ || *child.code != kPeerFailed)) {
         failed_at_ = first_failure_ ? failed_at_ : Clock::now();
         first_failure_ = *child.code;

@@ -1,6 +1,8 @@
 #include "comm/rendezvous.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/error.h"
@@ -86,7 +88,7 @@ Placement from_env(const Reader& env) {
 
 // What the process managers of MPI and Slurm have in common.
 Placement from_manager(const Reader& env, const char* starter, const char* rank, const char* size,
-                       const char* local_rank, const char* local_size, const std::string& job,
+                       const char* local_rank, int local_size, const std::string& job,
                        const std::string& first_node) {
   env.require(size, rank);
   Placement place;
@@ -94,7 +96,7 @@ Placement from_manager(const Reader& env, const char* starter, const char* rank,
   place.rank = env.number(rank);
   place.size = env.number(size);
   place.local_rank = env.number(local_rank, place.rank);
-  place.local_size = env.number(local_size, place.size);
+  place.local_size = local_size;
   place.job = env.text("RINGGRAD_JOB_ID", job);
   place.master_addr = env.text("MASTER_ADDR", place.one_host() ? "127.0.0.1" : first_node);
   place.master_port = env.number("MASTER_PORT", derived_port(place.job));
@@ -110,24 +112,21 @@ std::optional<Placement> place_of(const Reader& env) {
   }
   if (env.has("OMPI_COMM_WORLD_RANK")) {
     return from_manager(env, "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                        "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                        "OMPI_COMM_WORLD_LOCAL_RANK", env.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
                         env.text("PMIX_NAMESPACE", env.text("OMPI_MCA_ess_base_jobid")), "");
   }
   if (env.has("PMI_RANK")) {
-    return from_manager(env, "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-                        env.text("PMI_ID"), "");
+    return from_manager(env, "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+                        env.number("MPI_LOCALNRANKS", 1), env.text("PMI_ID"), "");
   }
   if (env.has("SLURM_PROCID") && env.has("SLURM_STEP_ID")) {
-    const std::string tasks = env.text("SLURM_STEP_TASKS_PER_NODE", "1");
-    Placement place = from_manager(
+    // "2(x3),1": the first node's number will do.
+    const int on_node = std::max(1, std::atoi(env.text("SLURM_STEP_TASKS_PER_NODE").c_str()));
+    return from_manager(
         env, "Slurm", "SLURM_PROCID",
         env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "SLURM_LOCALID",
-        "SLURM_NTASKS_PER_NODE", env.text("SLURM_JOB_ID") + "." + env.text("SLURM_STEP_ID"),
+        on_node, env.text("SLURM_JOB_ID") + "." + env.text("SLURM_STEP_ID"),
         first_host(env.text("SLURM_STEP_NODELIST", env.text("SLURM_JOB_NODELIST"))));
-    if (!env.has("SLURM_NTASKS_PER_NODE")) {
-      place.local_size = std::atoi(tasks.c_str());  // "2(x3)": the first node's number will do
-    }
-    return place;
   }
   return std::nullopt;
 }

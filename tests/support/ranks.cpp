@@ -1,11 +1,16 @@
 #include "tests/support/ranks.h"
 
+#include <gtest/gtest.h>
+
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/process_group.h"
 
 namespace ringgrad::test {
 namespace {
@@ -31,6 +36,27 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 }
 
 }  // namespace
+
+std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
+                                   const std::string& transport, std::chrono::milliseconds timeout,
+                                   const ProcessOptions& process) {
+  const auto place =
+      comm::placement_from([](const char* name) -> const char* { return std::getenv(name); }, "");
+  if (!place) {
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    return ringgrad_command({"launch", "--np", std::to_string(n), "--",
+                             std::filesystem::read_symlink("/proc/self/exe").string(),
+                             concat("--gtest_filter=", test.test_suite_name(), ".", test.name())},
+                            process);
+  }
+  comm::ProcessGroupOptions options;
+  options.transport = transport;
+  options.timeout = timeout;
+  options.join_timeout = std::chrono::seconds(20);
+  const auto communicator = comm::join_process_group(*place, options);
+  body(*communicator);
+  return std::nullopt;
+}
 
 std::string name_of(Path path) {
   return path == Path::shared ? "shared" : "messages";

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "comm/communicator.h"
+#include "tests/support/process.h"
 
 namespace ringgrad::test {
 
@@ -16,5 +18,13 @@ std::string name_of(Path path);
 // rank is thrown here; a rank that hangs fails through the collectives' timeout.
 void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn, Path path = Path::shared,
                std::chrono::milliseconds timeout = std::chrono::seconds(20));
+
+// Runs body(communicator) on n ranks that are processes: starts this test anew, n times, under
+// `ringgrad launch`, and within those runs calls body. Returns the launcher's outcome, which is not
+// ok where a rank's expectations failed; nothing within a rank. transport: as --transport has it.
+std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
+                                   const std::string& transport = "auto",
+                                   std::chrono::milliseconds timeout = std::chrono::seconds(20),
+                                   const ProcessOptions& process = {});
 
 }  // namespace ringgrad::test
