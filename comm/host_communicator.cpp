@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -13,30 +14,127 @@
 namespace ringgrad::comm {
 namespace {
 
-// What the calling thread and the communicator's thread share about one collective.
-class QueuedWork : public Work {
+// Handing a collective to another thread takes longer than a small one itself. So small ones are
+// not announced: who waits for one runs it, and if nobody does, the communicator's thread, which
+// looks now and then while there is traffic.
+constexpr std::size_t kAnnouncedBytes = 128 * 1024;
+constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::milliseconds kTraffic{100};
+
+// The collectives of a rank in the order of their calls; one runs at a time.
+class JobQueue {
  public:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
+  struct Job {
+    std::function<void()> collective;
     bool done = false;
     std::string error;
   };
 
-  explicit QueuedWork(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit JobQueue(Failure& failure) : failure_(failure) {}
 
-  // The timeout of the collectives bounds this wait: the communicator's thread always comes to an
-  // end.
+  std::shared_ptr<Job> push(std::function<void()> collective, bool announce) {
+    auto job = std::make_shared<Job>();
+    job->collective = std::move(collective);
+    bool asleep = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      jobs_.push_back(job);
+      asleep = !looking_;
+    }
+    if (announce || asleep) {
+      changed_.notify_one();
+    }
+    return job;
+  }
+
+  // Runs what comes before it, and itself, unless the communicator's thread did. The timeout of the
+  // collectives bounds this: each comes to an end.
+  void finish(const Job& job) {
+    const std::lock_guard<std::mutex> turn(running_);
+    while (!job.done) {
+      run_first();
+    }
+  }
+
+  // The communicator's thread, until stop().
+  void serve() {
+    auto last = std::chrono::steady_clock::now();
+    for (;;) {
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        looking_ = std::chrono::steady_clock::now() - last < kTraffic;
+        const auto something = [&] { return stopping_ || !jobs_.empty(); };
+        if (looking_) {
+          changed_.wait_for(lock, kLook, something);
+        } else {
+          changed_.wait(lock, something);
+        }
+        if (jobs_.empty()) {
+          if (stopping_) {
+            return;
+          }
+          continue;
+        }
+      }
+      const std::lock_guard<std::mutex> turn(running_);
+      run_first();
+      last = std::chrono::steady_clock::now();
+    }
+  }
+
+  void stop() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  // Whoever has the turn.
+  void run_first() {
+    std::shared_ptr<Job> job;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (jobs_.empty()) {
+        return;
+      }
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    try {
+      failure_.check();
+      job->collective();
+    } catch (const std::exception& error) {
+      job->error = failure_.fail(error.what());
+    }
+    job->done = true;
+  }
+
+  Failure& failure_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  bool looking_ = false;
+  bool stopping_ = false;
+  std::mutex running_;  // held by who runs a collective; guards the jobs' results
+};
+
+class QueuedWork : public Work {
+ public:
+  QueuedWork(std::shared_ptr<JobQueue> queue, std::shared_ptr<JobQueue::Job> job)
+      : queue_(std::move(queue)), job_(std::move(job)) {}
+
   void wait(const Stream&) override {
-    std::unique_lock<std::mutex> lock(state_->mutex);
-    state_->changed.wait(lock, [&] { return state_->done; });
-    if (!state_->error.empty()) {
-      throw PeerFailure(state_->error);
+    queue_->finish(*job_);
+    if (!job_->error.empty()) {
+      throw PeerFailure(job_->error);
     }
   }
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<JobQueue> queue_;
+  std::shared_ptr<JobQueue::Job> job_;
 };
 
 class DoneWork : public Work {
@@ -61,13 +159,10 @@ class HostCommunicator : public Communicator {
         collectives_(std::move(collectives)),
         local_rank_(local_rank),
         description_(std::move(description)),
-        thread_([this] { run(); }) {}
+        queue_(std::make_shared<JobQueue>(collectives_->failure())),
+        thread_([this] { queue_->serve(); }) {}
   ~HostCommunicator() override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
+    queue_->stop();
     thread_.join();
   }
 
@@ -137,11 +232,6 @@ class HostCommunicator : public Communicator {
 
  private:
   using Collective = std::function<void(const void* in, void* out)>;
-  struct Job {
-    std::function<void()> collective;
-    std::shared_ptr<QueuedWork::State> state;
-  };
-
   static std::size_t bytes_of(std::int64_t count, DType dtype) {
     RINGGRAD_CHECK(count >= 0, "a collective of ", count, " elements");
     return static_cast<std::size_t>(count) * size_of(dtype);
@@ -154,24 +244,19 @@ class HostCommunicator : public Communicator {
   std::unique_ptr<Work> enqueue(const void* in, std::size_t in_bytes, void* out,
                                 std::size_t out_bytes, const Stream& stream,
                                 const Collective& collective) {
-    auto state = std::make_shared<QueuedWork::State>();
     DeviceTable& device = stream.device();
-    Job job{{}, state};
+    const bool announce = std::max(in_bytes, out_bytes) > kAnnouncedBytes;
     if (device.host_accessible()) {
-      job.collective = [=] { collective(in, out); };
-    } else {
-      auto ready = std::make_shared<Event>(device);
-      ready->record(stream);
-      job.collective = [=, &device] {
-        staged(device, *ready, in, in_bytes, out, out_bytes, collective);
-      };
+      return std::make_unique<QueuedWork>(queue_,
+                                          queue_->push([=] { collective(in, out); }, announce));
     }
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      queue_.push_back(std::move(job));
-    }
-    changed_.notify_all();
-    return std::make_unique<QueuedWork>(state);
+    auto ready = std::make_shared<Event>(device);
+    ready->record(stream);
+    return std::make_unique<QueuedWork>(
+        queue_,
+        queue_->push(
+            [=, &device] { staged(device, *ready, in, in_bytes, out, out_bytes, collective); },
+            true));
   }
 
   static void staged(DeviceTable& device, const Event& ready, const void* in, std::size_t in_bytes,
@@ -193,41 +278,12 @@ class HostCommunicator : public Communicator {
     stream.synchronize();
   }
 
-  void run() {
-    for (;;) {
-      Job job;
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-        if (queue_.empty()) {
-          return;
-        }
-        job = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      std::string error;
-      try {
-        collectives_->failure().check();
-        job.collective();
-      } catch (const std::exception& failure) {
-        error = collectives_->failure().fail(failure.what());
-      }
-      const std::lock_guard<std::mutex> lock(job.state->mutex);
-      job.state->error = error;
-      job.state->done = true;
-      job.state->changed.notify_all();
-    }
-  }
-
   std::shared_ptr<void> membership_;
   std::unique_ptr<Collectives> collectives_;
   int local_rank_;
   std::string description_;
   std::int64_t sequence_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> queue_;
-  bool stopping_ = false;
+  std::shared_ptr<JobQueue> queue_;
   std::thread thread_;
 };
 

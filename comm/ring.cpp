@@ -47,7 +47,7 @@ namespace ringgrad::comm {
 namespace {
 
 constexpr std::int64_t kSmallBytes = 8 * 1024;
-constexpr std::size_t kPieceBytes = 128 * 1024;  // added while it is in the cache
+constexpr std::size_t kPieceBytes = 64 * 1024;  // added while it is in the cache
 constexpr std::chrono::milliseconds kGrace{5000};
 constexpr std::chrono::milliseconds kTick{50};  // between two looks at the failure
 

@@ -16,7 +16,8 @@
 //   small buffers     copy into one's own staging area, post, add all parts: one turn
 //   shared buffers    post where the buffer lies, work block by block until all blocks are done
 //   any other buffer  in pieces: copy into staging, post, add the blocks of the piece into the
-//                     result area, copy out
+//                     result area, copy out. Two ranks each add the whole piece for themselves,
+//                     which is less traffic than the way through the result area.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -34,8 +35,9 @@ namespace {
 using Byte = unsigned char;
 
 constexpr std::size_t kSmallBytes = 32 * 1024;
-constexpr std::size_t kBlockBytes = 64 * 1024;  // a block's sum stays in the cache
-constexpr std::size_t kPieceBytes = 512 * 1024;
+constexpr std::size_t kBlockBytes = 64 * 1024;  // what a rank takes at once
+constexpr std::size_t kStripBytes = 8 * 1024;   // what it adds at once: stays in the first cache
+constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr int kMaxRanks = 256;
 
 // One line of the cache for each writer.
@@ -107,7 +109,7 @@ class SharedCollectives : public Collectives {
       copy(staged(rank()), bytes, total);
       post(call, 0);
       const Sources parts = [&](int of) { return staged_by(of); };
-      sum(call, reduction, 0, call.count, parts, bytes);
+      sum(call, reduction, 0, call.count, parts, {bytes});
       return;
     }
     post(call, segment_.token(data, total));
@@ -128,6 +130,10 @@ class SharedCollectives : public Collectives {
       post(call, 0);
       // Pointers as if the whole buffer lay in staging.
       const Sources parts = [&](int of) { return staged_by(of) - offset; };
+      if (size() == 2) {
+        sum(call, reduction, begin, n, parts, {bytes});
+        continue;
+      }
       work(call, reduction, begin, n, parts, {result() - offset});
       copy(bytes + offset, result(), static_cast<std::size_t>(n) * element);
     }
@@ -257,10 +263,8 @@ class SharedCollectives : public Collectives {
   // Takes blocks of elements [begin, begin + n) until none is left, then waits for the others'.
   void work(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
             const Sources& sources, const std::vector<Byte*>& results) {
-    const std::size_t element = size_of(call.dtype);
-    const auto block = static_cast<std::int64_t>(kBlockBytes / element);
+    const auto block = static_cast<std::int64_t>(kBlockBytes / size_of(call.dtype));
     const auto blocks = static_cast<std::uint32_t>((n + block - 1) / block);
-    block_.resize(kBlockBytes);
     for (;;) {
       const std::uint32_t taken = control_.taken.take(turn_, blocks);
       if (taken == blocks) {
@@ -268,11 +272,7 @@ class SharedCollectives : public Collectives {
       }
       const std::int64_t first = begin + taken * block;
       const std::int64_t count = std::min(block, begin + n - first);
-      sum(call, reduction, first, count, sources, block_.data());
-      for (Byte* result : results) {
-        std::memcpy(result + static_cast<std::size_t>(first) * element, block_.data(),
-                    static_cast<std::size_t>(count) * element);
-      }
+      sum(call, reduction, first, count, sources, results);
       if (control_.done.take(turn_, blocks) + 1 == blocks) {
         control_.doorbell.ring();
       }
@@ -280,24 +280,37 @@ class SharedCollectives : public Collectives {
     wait(call, [&] { return control_.done.reached(turn_, blocks); });
   }
 
-  // Elements [begin, begin + n) of all ranks' buffers, added in the order of their chunks.
+  // Elements [begin, begin + n) of all ranks' buffers, added in the order of their chunks, into the
+  // same places of `results`, which may be the buffers themselves.
   void sum(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
-           const Sources& sources, Byte* to) const {
-    const std::size_t element = size_of(call.dtype);
+           const Sources& sources, const std::vector<Byte*>& results) const {
+    const auto strip = static_cast<std::int64_t>(kStripBytes / size_of(call.dtype));
     for (int chunk = 0; chunk < size(); ++chunk) {
-      const std::int64_t from = std::max(begin, chunk_begin(call.count, chunk, size()));
+      std::int64_t from = std::max(begin, chunk_begin(call.count, chunk, size()));
       const std::int64_t end = std::min(begin + n, chunk_begin(call.count, chunk + 1, size()));
-      if (from >= end) {
-        continue;
+      for (; from < end; from += strip) {
+        sum_strip(chunk, size_of(call.dtype), reduction, from, std::min(strip, end - from), sources,
+                  results);
       }
-      const std::size_t offset = static_cast<std::size_t>(from) * element;
-      Byte* result = to + static_cast<std::size_t>(from - begin) * element;
-      const auto part = [&](int k) { return sources((chunk + k) % size()) + offset; };
-      reduction.combine(result, part(0), part(1), end - from);
-      for (int k = 2; k < size(); ++k) {
-        reduction.combine(result, result, part(k), end - from);
-      }
-      reduction.finish(result, end - from);
+    }
+  }
+
+  void sum_strip(int chunk, std::size_t element, const Reduction& reduction, std::int64_t from,
+                 std::int64_t n, const Sources& sources, const std::vector<Byte*>& results) const {
+    const std::size_t offset = static_cast<std::size_t>(from) * element;
+    const auto part = [&](int k) { return sources((chunk + k) % size()) + offset; };
+    alignas(64) Byte partial[kStripBytes];
+    const Byte* sum = part(0);
+    for (int k = 1; k + 1 < size(); ++k) {
+      reduction.combine(partial, sum, part(k), n);
+      sum = partial;
+    }
+    // Written last: a result may be one of the parts.
+    Byte* result = results.front() + offset;
+    reduction.combine(result, sum, part(size() - 1), n);
+    reduction.finish(result, n);
+    for (std::size_t r = 1; r < results.size(); ++r) {
+      std::memcpy(results[r] + offset, result, static_cast<std::size_t>(n) * element);
     }
   }
 
@@ -346,7 +359,6 @@ class SharedCollectives : public Collectives {
   Control& control_;
   const bool oversubscribed_;
   std::int64_t turn_ = 0;
-  std::vector<Byte> block_;
 };
 
 }  // namespace
