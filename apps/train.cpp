@@ -149,6 +149,12 @@ Action add_train(CLI::App& parent) {
        "Network");
   add("--epochs", o.epochs, "Passes over the data", "Training");
   add("--batch-size", o.batch_size, "Images per step and replica", "Training");
+  add("--global-batch-size", o.global_batch_size,
+      "Images per step of all replicas together, instead", "Training");
+  add("--accumulate", o.accumulate, "Batches whose gradients make one step of the optimizer",
+      "Training");
+  flag("--scale-lr", o.scale_lr,
+       "Multiply the learning rate by the number of replicas; with --warmup", "Training");
   add("--lr", o.lr, "Learning rate", "Training");
   add("--momentum", o.momentum, "Momentum of SGD", "Training");
   add("--weight-decay", o.weight_decay, "Factor of the weights added to their gradients",
@@ -163,21 +169,27 @@ Action add_train(CLI::App& parent) {
   add("--threads", o.threads, "CPU threads; 0: all cores", "Running");
   add("--replicas", o.replicas, "Replicas in this process, each with its share of the data",
       "Running");
+  add("--compression", o.compression, "What gradients travel as: none (fp32) or fp16",
+      "Several replicas");
+  flag("--find-unused-parameters", o.find_unused_parameters,
+       "Parameters without a part in a step's loss count as zero, instead of an error",
+       "Several replicas");
   add("--transport", o.transport,
       "Between processes: shared (memory), tcp; auto: shared where all are on one host",
-      "Several processes");
+      "Several replicas");
   add("--interface", o.interface, "Network interface that other hosts connect to",
-      "Several processes");
+      "Several replicas");
   add("--secret-file", o.secret_file, "File with the job's secret, instead of RINGGRAD_SECRET",
-      "Several processes");
+      "Several replicas");
   add("--comm-timeout", o.comm_timeout, "Seconds without progress until a collective fails",
-      "Several processes");
+      "Several replicas");
   add("--out", o.out, "The run's folder; empty: runs/MODEL-N", "Running");
   flag("--resume", o.resume, "Go on from the newest checkpoint in --out, with its settings",
        "Running");
   flag("--allow-resize", o.allow_resize,
        "Resume with another number of replicas; the results then differ", "Running");
   add("--checkpoint-every", o.checkpoint_every, "Epochs between two checkpoints", "Running");
+  add("--save-every", o.save_every, "Steps between two checkpoints, besides", "Running");
   add("--config", command->config, "JSON file of settings named like these; flags win", "Running");
   return [command] { return run(*command); };
 }

@@ -67,13 +67,12 @@ int main(int argc, char** argv) {
     if (path.rfind("threads:", 0) == 0) {
       return run_threads(std::atoi(path.c_str() + 8), buffers == "shared", sizes);
     }
-    const auto place =
-        comm::placement_from([](const char* name) -> const char* { return std::getenv(name); }, "");
+    const auto place = comm::placement_from(comm::process_environment, "");
     RINGGRAD_CHECK(place.has_value(), "start the ranks: ringgrad launch -np 2 -- ", argv[0]);
     comm::ProcessGroupOptions options;
     options.transport = path;
     options.timeout = std::chrono::seconds(60);
-    const auto communicator = comm::join_process_group(*place, options);
+    const auto communicator = comm::init_process_group(options);
     return run(*communicator, buffers == "shared", sizes) ? 0 : 1;
   } catch (const Error& error) {
     std::fprintf(stderr, "bench_allreduce: %s\n", error.what());

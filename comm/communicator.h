@@ -53,6 +53,10 @@ class Communicator {
   // out (count) = the reduction of all ranks' in (count).
   virtual std::unique_ptr<Work> all_reduce(const void* in, void* out, std::int64_t count,
                                            DType dtype, ReduceOp op, const Stream& stream) = 0;
+  // data (count) = the average of all ranks' data, in place, which travels as halves: scaled by a
+  // power of two that the ranks agree on, so that no sum overflows and little of the small is lost.
+  virtual std::unique_ptr<Work> all_reduce_as_half(float* data, std::int64_t count,
+                                                   const Stream& stream) = 0;
   // data (bytes) of rank `root` to all.
   virtual std::unique_ptr<Work> broadcast(void* data, std::size_t bytes, int root,
                                           const Stream& stream) = 0;

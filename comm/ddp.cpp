@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/autograd.h"
+#include "engine/functions.h"
 
 namespace ringgrad::comm {
 
@@ -40,12 +41,13 @@ std::string broadcast_text(Communicator& communicator, Context& context, const s
 
 DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameters,
                                                  Communicator& communicator, Options options)
-    : parameters_(parameters), communicator_(communicator) {
+    : parameters_(parameters), communicator_(communicator), options_(options) {
   const auto& ranges = parameters.ranges();
   const auto element = static_cast<Index>(size_of(parameters.values().dtype()));
-  const auto capacity = static_cast<Index>(options.bucket_bytes);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Index end = i + 1 < ranges.size() ? ranges[i + 1].begin : parameters.values().count();
+    const auto capacity = static_cast<Index>(buckets_.size() == 1 ? options.first_bucket_bytes
+                                                                  : options.bucket_bytes);
     if (buckets_.empty() || (end - buckets_.back().begin) * element > capacity) {
       buckets_.push_back({ranges[i].begin, 0, i, 0, 0, nullptr});
     }
@@ -79,6 +81,9 @@ DistributedDataParallel::~DistributedDataParallel() {
 }
 
 void DistributedDataParallel::mark_ready(std::size_t range) {
+  if (!sync_) {
+    return;
+  }
   RINGGRAD_CHECK(!is_ready_[range], "parameter ", parameters_.ranges()[range].name,
                  " became ready twice; call finish() after each backward");
   is_ready_[range] = true;
@@ -96,16 +101,28 @@ void DistributedDataParallel::launch_in_order() {
       return;
     }
     const Tensor range = gradients.range(bucket.begin, {bucket.count});
-    bucket.work = communicator_.all_reduce(range.raw(), bucket.count, range.dtype(),
-                                           ReduceOp::average, stream);
+    bucket.work = options_.fp16_compression
+                      ? communicator_.all_reduce_as_half(range.data<float>(), bucket.count, stream)
+                      : communicator_.all_reduce(range.raw(), bucket.count, range.dtype(),
+                                                 ReduceOp::average, stream);
   }
 }
 
 void DistributedDataParallel::finish() {
+  RINGGRAD_CHECK(sync_, "finish() after a backward without set_sync(true)");
+  if (options_.find_unused_parameters) {
+    parameters_.settle();
+    for (std::size_t range = 0; range < is_ready_.size(); ++range) {
+      if (!is_ready_[range]) {
+        mark_ready(range);
+      }
+    }
+  }
   const auto missing = std::find(is_ready_.begin(), is_ready_.end(), false);
   RINGGRAD_CHECK(missing == is_ready_.end(), "parameter ",
                  parameters_.ranges()[static_cast<std::size_t>(missing - is_ready_.begin())].name,
-                 " had no part in this step's loss, so its gradient would differ between ranks");
+                 " had no part in this step's loss, so its gradient would differ between ranks "
+                 "(--find-unused-parameters counts it as zero)");
   const Stream& stream = parameters_.context().compute_stream();
   for (Bucket& bucket : buckets_) {
     bucket.work->wait(stream);
@@ -114,6 +131,32 @@ void DistributedDataParallel::finish() {
   }
   std::fill(is_ready_.begin(), is_ready_.end(), false);
   next_bucket_ = 0;
+}
+
+void DistributedDataParallel::check_equal(Module& module) {
+  Context& context = parameters_.context();
+  const auto signed_hash = [](const Tensor& tensor) {
+    return static_cast<std::int64_t>(hash(tensor.detach()));
+  };
+  std::vector<std::int64_t> mine{signed_hash(parameters_.values())};
+  std::int64_t buffers = 0;
+  for (const auto& [name, buffer] : module.all_members().buffers) {
+    buffers = buffers * 31 + signed_hash(buffer->tensor) % 1000003;
+  }
+  mine.push_back(buffers);
+  const Stream& stream = context.compute_stream();
+  const Tensor in = Tensor::from_host(context, {2}, mine);
+  const Tensor out = Tensor::empty(context, {communicator_.size(), 2}, DType::i64);
+  communicator_.all_gather(in.raw(), out.raw(), 2, DType::i64, stream)->wait(stream);
+  const auto all = out.to_host<std::int64_t>();
+  std::string different;
+  for (std::size_t rank = 1; rank < all.size() / 2; ++rank) {
+    if (all[2 * rank] != all[0] || all[2 * rank + 1] != all[1]) {
+      different += concat(different.empty() ? "rank " : ", rank ", rank);
+    }
+  }
+  RINGGRAD_CHECK(different.empty(), "the weights of the ranks have drifted apart: ", different,
+                 " differs from rank 0");
 }
 
 void DistributedDataParallel::broadcast_buffers(Module& module) {

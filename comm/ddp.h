@@ -24,6 +24,9 @@ class DistributedDataParallel {
  public:
   struct Options {
     std::size_t bucket_bytes = std::size_t{25} << 20;
+    std::size_t first_bucket_bytes = std::size_t{1} << 20;  // communication starts early
+    bool fp16_compression = false;                          // gradients travel as halves
+    bool find_unused_parameters = false;  // that get no gradient count as zero, instead of an Error
   };
 
   // Sends rank 0's parameters to all ranks and takes the hooks of `parameters`. All must outlive
@@ -39,6 +42,11 @@ class DistributedDataParallel {
   // After backward: the averaged gradients are there for what comes on the compute stream. Error if
   // a parameter had no part in this step; it is named.
   void finish();
+  // Without it backward only adds to this rank's gradients: all but the last of several that make
+  // up one step.
+  void set_sync(bool sync) { sync_ = sync; }
+  // Error that names the ranks whose parameters or buffers differ from rank 0's.
+  void check_equal(Module& module);
   // Rank 0's running statistics to all ranks: before evaluation and saving.
   void broadcast_buffers(Module& module);
 
@@ -61,6 +69,8 @@ class DistributedDataParallel {
   std::vector<std::size_t> bucket_of_;  // by range
   std::vector<bool> is_ready_;          // by range
   std::size_t next_bucket_ = 0;
+  const Options options_;
+  bool sync_ = true;
 };
 
 }  // namespace ringgrad::comm

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -185,6 +187,16 @@ class HostCommunicator : public Communicator {
     });
   }
 
+  std::unique_ptr<Work> all_reduce_as_half(float* data, std::int64_t count,
+                                           const Stream& stream) override {
+    const std::size_t bytes = bytes_of(count, DType::f32);
+    const Call largest = numbered({Call::Kind::all_reduce, ReduceOp::max, DType::f32, 0, 1, 0});
+    const Call sum = numbered({Call::Kind::all_reduce, ReduceOp::sum, DType::f16, 0, count, 0});
+    return enqueue(data, bytes, data, bytes, stream, [=](const void*, void* to) {
+      sum_halves(largest, sum, static_cast<float*>(to));
+    });
+  }
+
   std::unique_ptr<Work> broadcast(void* data, std::size_t bytes, int root,
                                   const Stream& stream) override {
     RINGGRAD_CHECK(root >= 0 && root < size(), "broadcast from rank ", root, " of ", size());
@@ -259,6 +271,33 @@ class HostCommunicator : public Communicator {
             true));
   }
 
+  // The sum over all ranks of values up to `largest` stays below the largest half, 65504.
+  void sum_halves(const Call& largest_call, const Call& sum_call, float* data) {
+    float largest = largest_magnitude(data, sum_call.count);
+    if (std::isnan(largest)) {  // which max would lose
+      largest = std::numeric_limits<float>::infinity();
+    }
+    collectives_->all_reduce(largest_call, &largest);
+    const bool usable = largest > 0 && std::isfinite(largest);
+    const int exponent =
+        usable ? std::ilogb(65504.0 / static_cast<double>(size()) / static_cast<double>(largest))
+               : 0;
+    const float scale = std::ldexp(1.0F, std::clamp(exponent, -100, 100));
+    const auto count = static_cast<std::size_t>(sum_call.count);
+    if (halves_count_ < count) {
+      halves_ = collectives_->allocate(count * sizeof(Half));
+      if (halves_ == nullptr) {
+        halves_ = std::shared_ptr<void>(std::make_unique<Half[]>(count).release(),
+                                        [](void* memory) { delete[] static_cast<Half*>(memory); });
+      }
+      halves_count_ = count;
+    }
+    Half* halves = static_cast<Half*>(halves_.get());
+    to_halves(halves, data, scale, sum_call.count);
+    collectives_->all_reduce(sum_call, halves);
+    from_halves(data, halves, 1 / scale / static_cast<float>(size()), sum_call.count);
+  }
+
   static void staged(DeviceTable& device, const Event& ready, const void* in, std::size_t in_bytes,
                      void* out, std::size_t out_bytes, const Collective& collective) {
     device.make_current();
@@ -283,6 +322,8 @@ class HostCommunicator : public Communicator {
   int local_rank_;
   std::string description_;
   std::int64_t sequence_ = 0;
+  std::shared_ptr<void> halves_;  // (halves_count_) of the running collective
+  std::size_t halves_count_ = 0;
   std::shared_ptr<JobQueue> queue_;
   std::thread thread_;
 };
@@ -297,6 +338,9 @@ class SingleCommunicator : public Communicator {
                                    ReduceOp op, const Stream& stream) override {
     const Reduction refuses_what_more_ranks_would(dtype, op, 1);
     return copied(in, out, count, dtype, stream);
+  }
+  std::unique_ptr<Work> all_reduce_as_half(float*, std::int64_t, const Stream&) override {
+    return std::make_unique<DoneWork>();
   }
   std::unique_ptr<Work> broadcast(void*, std::size_t, int root, const Stream&) override {
     RINGGRAD_CHECK(root == 0, "broadcast from rank ", root, " of 1");

@@ -398,8 +398,7 @@ void check(const LaunchOptions& options) {
 
 // Of all nodes: what the user set. On one node, made up.
 std::string secret_of(const LaunchOptions& options) {
-  const std::string given = secret_from(
-      [](const char* name) -> const char* { return std::getenv(name); }, options.secret_file);
+  const std::string given = secret_from(process_environment, options.secret_file);
   RINGGRAD_CHECK(options.nodes == 1 || !given.empty(), kSecretNeeded);
   return given.empty() ? random_hex(32) : given;
 }

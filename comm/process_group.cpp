@@ -208,4 +208,10 @@ std::unique_ptr<Communicator> join_process_group(const Placement& place,
   }
 }
 
+std::unique_ptr<Communicator> init_process_group(const ProcessGroupOptions& options,
+                                                 const std::string& secret_file) {
+  const auto place = placement_from(process_environment, secret_file);
+  return place ? join_process_group(*place, options) : make_single_communicator();
+}
+
 }  // namespace ringgrad::comm

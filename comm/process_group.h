@@ -24,4 +24,8 @@ struct ProcessGroupOptions {
 std::unique_ptr<Communicator> join_process_group(const Placement& place,
                                                  const ProcessGroupOptions& options);
 
+// The same for the rank that the environment names (rendezvous.h); alone where it names none.
+std::unique_ptr<Communicator> init_process_group(const ProcessGroupOptions& options = {},
+                                                 const std::string& secret_file = "");
+
 }  // namespace ringgrad::comm

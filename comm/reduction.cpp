@@ -2,6 +2,7 @@
 #include "comm/reduction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <type_traits>
 
@@ -126,6 +127,29 @@ Reduction::Reduction(DType dtype, ReduceOp op, int ranks) : ranks_(ranks) {
   }
   RINGGRAD_CHECK(!average, "an average of integers (", ringgrad::name_of(dtype),
                  ") is not defined; reduce their sum");
+}
+
+float largest_magnitude(const float* x, std::int64_t n) {
+  float largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float magnitude = std::fabs(x[i]);
+    largest = magnitude > largest || std::isnan(magnitude) ? magnitude : largest;
+  }
+  return largest;
+}
+
+void to_halves(Half* to, const float* from, float scale, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    to[i] = to_half(from[i] * scale);
+  }
+}
+
+void from_halves(float* to, const Half* from, float scale, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    to[i] = to_float(from[i]) * scale;
+  }
 }
 
 }  // namespace ringgrad::comm

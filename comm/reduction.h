@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "runtime/dtype.h"
+#include "runtime/half.h"
 
 namespace ringgrad::comm {
 
@@ -42,5 +43,11 @@ class Reduction {
   void (*finish_)(void* data, std::int64_t n, int ranks) = nullptr;
   int ranks_;
 };
+
+// The largest |x|; NaN if there is one.
+float largest_magnitude(const float* x, std::int64_t n);
+// to[i] = half(from[i] * scale), and back: to[i] = float(from[i]) * scale.
+void to_halves(Half* to, const float* from, float scale, std::int64_t n);
+void from_halves(float* to, const Half* from, float scale, std::int64_t n);
 
 }  // namespace ringgrad::comm

@@ -139,6 +139,10 @@ const char* const kSecretNeeded =
     "host into the environment variable RINGGRAD_SECRET, or into a file for --secret-file (for "
     "example: openssl rand -hex 32)";
 
+const char* process_environment(const char* name) {
+  return std::getenv(name);
+}
+
 std::string secret_from(const Environment& environment, const std::string& secret_file) {
   if (secret_file.empty()) {
     return Reader(environment).text("RINGGRAD_SECRET");

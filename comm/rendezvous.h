@@ -25,6 +25,7 @@ struct Placement {
 
 // Reads a variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
+const char* process_environment(const char* name);
 
 // RINGGRAD_SECRET, or the content of the file; empty if there is none.
 std::string secret_from(const Environment& environment, const std::string& secret_file);

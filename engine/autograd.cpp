@@ -127,7 +127,7 @@ void record(Tensor& output, std::initializer_list<const Tensor*> inputs,
   output.set_node(std::move(node));
 }
 
-void backward(const Tensor& loss) {
+void backward(const Tensor& loss, double scale) {
   RINGGRAD_CHECK(loss.count() == 1, "backward needs a scalar, got shape ", loss.shape().text());
   RINGGRAD_CHECK(loss.requires_grad(), "backward: nothing that requires a gradient led to this");
   RINGGRAD_CHECK(!loss.node()->leaf, "backward: nothing was computed from this leaf");
@@ -166,12 +166,12 @@ void backward(const Tensor& loss) {
   };
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(later)>
       ready(later);
-  Tensor one = Tensor::empty(context, loss.shape(), loss.dtype());
+  Tensor seed = Tensor::empty(context, loss.shape(), loss.dtype());
   dispatch_floating(loss.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    kernels::run(context, kernels::FillConstant<T>{1, T{1}, one.data<T>()});
+    kernels::run(context, kernels::FillConstant<T>{1, static_cast<T>(scale), seed.data<T>()});
   });
-  arrive(*loss.node(), std::move(one));
+  arrive(*loss.node(), std::move(seed));
   ready.push(loss.node());
   while (!ready.empty()) {
     const std::shared_ptr<Node> node = ready.top();

@@ -67,7 +67,7 @@ class Gradients {
   void pass(std::size_t input, Tensor gradient);
 
  private:
-  friend void backward(const Tensor& loss);
+  friend void backward(const Tensor& loss, double scale);
   Gradients(Node& node, Tensor output) : node_(node), output_(std::move(output)) {}
   void deliver();
 
@@ -100,8 +100,8 @@ void record(Tensor& output, std::initializer_list<const Tensor*> inputs,
             std::function<void(Gradients&)> backward);
 
 // Computes the gradients of every leaf that the scalar `loss` depends on, adding to those that are
-// there. The graph is freed; a second call on it is an Error.
-void backward(const Tensor& loss);
+// there, of scale * loss. The graph is freed; a second call on it is an Error.
+void backward(const Tensor& loss, double scale = 1);
 
 // Forgets the gradient of a leaf; its memory is kept and overwritten by the next one.
 void clear_grad(const Tensor& leaf);

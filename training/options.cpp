@@ -65,6 +65,11 @@ void for_each_setting(Options& o, F&& f) {
   f("cifar-stem", o.cifar_stem);
   f("epochs", o.epochs);
   f("batch-size", o.batch_size);
+  f("global-batch-size", o.global_batch_size);
+  f("accumulate", o.accumulate);
+  f("scale-lr", o.scale_lr);
+  f("compression", o.compression);
+  f("find-unused-parameters", o.find_unused_parameters);
   f("lr", o.lr);
   f("momentum", o.momentum);
   f("weight-decay", o.weight_decay);
@@ -84,6 +89,7 @@ void for_each_setting(Options& o, F&& f) {
   f("threads", o.threads);
   f("workers", o.workers);
   f("checkpoint-every", o.checkpoint_every);
+  f("save-every", o.save_every);
 }
 
 }  // namespace
@@ -121,6 +127,13 @@ void check(const TrainOptions& o) {
   RINGGRAD_CHECK(o.epochs >= 1, "--epochs ", o.epochs, ": expected 1 or more");
   RINGGRAD_CHECK(o.batch_size >= 1 && o.batch_size <= 1000000, "--batch-size ", o.batch_size,
                  ": expected 1 to 1000000");
+  RINGGRAD_CHECK(o.global_batch_size >= 0 && o.global_batch_size <= 1000000, "--global-batch-size ",
+                 o.global_batch_size, ": expected 1 to 1000000");
+  RINGGRAD_CHECK(o.accumulate >= 1 && o.accumulate <= 1000000, "--accumulate ", o.accumulate,
+                 ": expected 1 batch or more");
+  RINGGRAD_CHECK(o.compression == "none" || o.compression == "fp16", "--compression ",
+                 o.compression, ": expected none or fp16");
+  RINGGRAD_CHECK(o.save_every >= 0, "--save-every ", o.save_every, ": expected 1 step or more");
   RINGGRAD_CHECK(o.samples >= 1 && o.samples <= 1000000000, "--samples ", o.samples,
                  ": expected 1 to 1000000000");
   RINGGRAD_CHECK(o.label_smoothing >= 0 && o.label_smoothing <= 1, "--label-smoothing ",

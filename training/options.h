@@ -16,7 +16,12 @@ struct TrainOptions {
   int num_classes = 0;             // 0: as many as the data has
   bool cifar_stem = false;
   int epochs = 10;
-  std::int64_t batch_size = 64;
+  std::int64_t batch_size = 64;        // of each replica
+  std::int64_t global_batch_size = 0;  // of all together, instead
+  int accumulate = 1;                  // batches for one step of the optimizer
+  bool scale_lr = false;               // by the number of replicas
+  std::string compression = "none";    // or fp16: what gradients travel as
+  bool find_unused_parameters = false;
   double lr = 0.001;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -41,6 +46,7 @@ struct TrainOptions {
   bool resume = false;
   bool allow_resize = false;  // resume with another number of replicas
   int checkpoint_every = 1;   // epochs
+  long save_every = 0;        // steps, besides; 0: not
 
   // Several processes. These are each rank's own.
   std::string transport = "auto";  // shared, tcp

@@ -39,6 +39,15 @@ std::string tutorial_line(int epoch, std::int64_t seen, std::int64_t of, double 
   return text;
 }
 
+std::int64_t batch_of_each(const TrainOptions& options, int replicas) {
+  if (options.global_batch_size == 0) {
+    return options.batch_size;
+  }
+  RINGGRAD_CHECK(options.global_batch_size % replicas == 0, "--global-batch-size ",
+                 options.global_batch_size, " does not split into ", replicas, " replicas");
+  return options.global_batch_size / replicas;
+}
+
 class Replica {
  public:
   Replica(const TrainOptions& options, const RunFolder& folder, const Data& data,
@@ -48,6 +57,8 @@ class Replica {
         data_(data),
         context_(std::move(context)),
         communicator_(communicator),
+        batch_(batch_of_each(options, communicator.size())),
+        base_lr_(options.scale_lr ? options.lr * communicator.size() : options.lr),
         transform_(resolved_transform(options)),
         normalization_(normalization_of(transform_)),
         model_(make_model(options.model, {classes(), options.cifar_stem})),
@@ -82,7 +93,10 @@ class Replica {
     if (options_.resume) {
       resume();
     }
-    ddp_ = std::make_unique<comm::DistributedDataParallel>(*parameters_, communicator_);
+    comm::DistributedDataParallel::Options ddp;
+    ddp.fp16_compression = options_.compression == "fp16";
+    ddp.find_unused_parameters = options_.find_unused_parameters;
+    ddp_ = std::make_unique<comm::DistributedDataParallel>(*parameters_, communicator_, ddp);
     ddp_->broadcast_buffers(*model_);
     announce();
     while (position_.epoch < options_.epochs) {
@@ -132,7 +146,7 @@ class Replica {
 
   data::DataLoader::Options loader_options(bool training) const {
     data::DataLoader::Options loader;
-    loader.batch_size = options_.batch_size;
+    loader.batch_size = batch_;
     loader.workers = options_.workers >= 0 ? options_.workers : std::min(4, cpu_features().cores);
     loader.drop_last = training && options_.drop_last;
     loader.seed = options_.seed;
@@ -157,14 +171,15 @@ class Replica {
 
   void announce() {
     const auto& train = *data_.train;
-    reporter_.line(concat(
-        options_.model, ", ", model_->parameter_count(), " parameters, on ",
-        context_->device().name(), " (", context_->device().description(), "), ",
-        context_->threads(), " threads",
-        communicator_.size() > 1
-            ? concat(" each, ", communicator_.size(), " replicas (", communicator_.description(),
-                     "), batches of ", options_.batch_size * communicator_.size(), " in all")
-            : ""));
+    reporter_.line(
+        concat(options_.model, ", ", model_->parameter_count(), " parameters, on ",
+               context_->device().name(), " (", context_->device().description(), "), ",
+               context_->threads(), " threads",
+               communicator_.size() > 1
+                   ? concat(" each, ", communicator_.size(), " replicas (",
+                            communicator_.description(), "), batches of ",
+                            batch_ * communicator_.size() * options_.accumulate, " in all")
+                   : ""));
     reporter_.line(concat(options_.data, ": ", train.size(), " training and ", data_.test->size(),
                           " test images, ", train.classes().size(), " classes; transform ",
                           data::name_of(transform_), "; run folder ", folder_.path().string()));
@@ -179,40 +194,66 @@ class Replica {
   bool train_epoch() {
     std::vector<std::int64_t> indices = sampler().indices();
     const auto shard = static_cast<std::int64_t>(indices.size());
-    const std::int64_t begin = std::min(position_.step * options_.batch_size, shard);
+    const std::int64_t begin = std::min(position_.step * batch_, shard);
     indices.erase(indices.begin(), indices.begin() + begin);
     data::DataLoader loader(*context_, *data_.train, {transform_, true}, loader_options(true),
                             position_.epoch, std::move(indices));
     const long steps = static_cast<long>(position_.step + loader.batches());
-    RINGGRAD_CHECK(steps > 0, "--drop-last: ", shard, " images do not fill one batch of ",
-                   options_.batch_size);
+    RINGGRAD_CHECK(steps > 0, "--drop-last: ", shard, " images do not fill one batch of ", batch_);
     start_ = Clock::now();
     samples_at_start_ = position_.totals.samples;
     while (const std::shared_ptr<data::Batch> batch = loader.next()) {
-      const double loss = step(batch, steps);
+      const bool stepped = closes_window(steps);
+      const double loss = step(batch, shard, steps);
       if (position_.step % kReportEvery == 0) {
         report_step(loss, shard, steps);
       }
       ++position_.step;
       ++position_.total_steps;
       reporter_.progress(progress("train", position_.totals, shard));
+      if (!stepped) {
+        continue;
+      }
       if (must_stop()) {
         return false;
+      }
+      if (options_.save_every > 0 &&
+          position_.total_steps / options_.accumulate % options_.save_every == 0) {
+        save();
       }
     }
     return true;
   }
 
-  double step(const std::shared_ptr<data::Batch>& batch, long steps_per_epoch) {
-    optimizer_->set_lr(
-        schedule_.rate(options_.lr, position_.epoch, position_.step, steps_per_epoch));
+  // Batches of one step of the optimizer form a window; the epoch's last one may be short.
+  bool opens_window() const { return position_.step % options_.accumulate == 0; }
+  bool closes_window(long steps_per_epoch) const {
+    return (position_.step + 1) % options_.accumulate == 0 || position_.step + 1 == steps_per_epoch;
+  }
+  // This rank's samples in the present window, of the epoch's `samples`.
+  std::int64_t window_samples(std::int64_t samples) const {
+    const std::int64_t window = batch_ * options_.accumulate;
+    const std::int64_t begin = position_.step / options_.accumulate * window;
+    return std::min(samples, begin + window) - begin;
+  }
+
+  double step(const std::shared_ptr<data::Batch>& batch, std::int64_t shard, long steps_per_epoch) {
     const DeviceBatch on_device = to_device(*context_, batch);
     const Tensor logits = (*model_)(image_to_float(on_device.images, normalization_));
     const Tensor loss = cross_entropy(logits, on_device.labels, {options_.label_smoothing, -100});
-    optimizer_->clear_gradients();
-    backward(loss);
-    ddp_->finish();
-    optimizer_->step();
+    if (opens_window()) {
+      optimizer_->set_lr(
+          schedule_.rate(base_lr_, position_.epoch, position_.step, steps_per_epoch));
+      optimizer_->clear_gradients();
+    }
+    const bool closes = closes_window(steps_per_epoch);
+    const std::int64_t used = options_.drop_last ? steps_per_epoch * batch_ : shard;
+    ddp_->set_sync(closes);
+    backward(loss, static_cast<double>(batch->n) / static_cast<double>(window_samples(used)));
+    if (closes) {
+      ddp_->finish();
+      optimizer_->step();
+    }
     const Tensor correct = correct_in_top_k(logits, on_device.labels, 1);
     const double value = loss.item();
     context_->check_status();
@@ -248,7 +289,7 @@ class Replica {
 
   void report_step(double loss, std::int64_t shard, long steps) {
     reporter_.plain_line(tutorial_line(
-        position_.epoch, position_.step * options_.batch_size, shard,
+        position_.epoch, position_.step * batch_, shard,
         100.0 * static_cast<double>(position_.step) / static_cast<double>(steps), loss));
     reporter_.metrics({{"event", "step"},
                        {"epoch", position_.epoch},
@@ -265,6 +306,7 @@ class Replica {
     const double rate = images_per_second();
     const Totals train = reduced(position_.totals, communicator_, *context_);
     ddp_->broadcast_buffers(*model_);
+    ddp_->check_equal(*model_);
     start_ = Clock::now();
     samples_at_start_ = position_.totals.samples;
     data::DataLoader loader(
@@ -382,6 +424,8 @@ class Replica {
   const Data& data_;
   std::unique_ptr<Context> context_;
   comm::Communicator& communicator_;
+  const std::int64_t batch_;  // of this replica
+  const double base_lr_;
   const data::TransformKind transform_;
   const Normalization normalization_;
   std::unique_ptr<Module> model_;

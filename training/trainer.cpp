@@ -132,8 +132,7 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
 
 int train(const TrainOptions& options) {
   const SignalGuard signals;
-  const auto place = comm::placement_from(
-      [](const char* name) -> const char* { return std::getenv(name); }, options.secret_file);
+  const auto place = comm::placement_from(comm::process_environment, options.secret_file);
   if (place && place->size > 1) {
     return train_as_rank(options, *place);
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/functions.h"
 #include "engine/layers.h"
 #include "engine/sgd.h"
@@ -27,7 +29,8 @@ std::vector<float> train(Context& context, comm::Communicator& communicator, Ind
   model.to(context, seed);
   const FlatParameters parameters(context, model);
   SGD sgd(parameters, {0.1, 0.9, 0, false});
-  comm::DistributedDataParallel ddp(parameters, communicator, {64 * sizeof(float)});
+  comm::DistributedDataParallel ddp(parameters, communicator,
+                                    {64 * sizeof(float), 64 * sizeof(float)});
   EXPECT_EQ(ddp.bucket_count(), 4U) << "one for each parameter, at this size";
   for (std::uint64_t step = 0; step < 3; ++step) {
     const std::vector<float> all = uniform(8 * 6, step);
@@ -76,6 +79,156 @@ TEST(Ddp, AParameterWithoutAPartIsNamed) {
   const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
   backward(cross_entropy(model.fc1(x), labels));
   EXPECT_TRUE(contains(error_of([&] { ddp.finish(); }), "parameter fc2.bias had no part"));
+}
+
+// Each rank takes its own loss; the others' gradients of what it leaves out count.
+TEST(Ddp, UnusedParametersCountAsZeroIfAllowed) {
+  const auto gradients = [](bool allowed) {
+    std::vector<std::string> errors(2);
+    std::vector<std::vector<float>> got(2);
+    run_ranks(2, [&](comm::Communicator& c) {
+      const auto rank = static_cast<std::size_t>(c.rank());
+      const auto context = kernels::open_context("cpu", 1);
+      Perceptron model;
+      model.to(*context, 1);
+      const FlatParameters parameters(*context, model);
+      comm::DistributedDataParallel::Options options;
+      options.find_unused_parameters = allowed;
+      comm::DistributedDataParallel ddp(parameters, c, options);
+      const Tensor x = Tensor::from_host(*context, {2, 6}, uniform(12, 3));
+      const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
+      errors[rank] = error_of([&] {
+        try {
+          backward(cross_entropy(c.rank() == 0 ? model(x) : model.fc1(x), labels));
+          ddp.finish();
+        } catch (const Error& error) {
+          c.abort(concat("rank ", c.rank(), ": ", error.what()));
+          throw;
+        }
+      });
+      got[rank] = parameters.gradients().range(0, {3}).to_host<float>();  // of fc2.bias
+    });
+    EXPECT_EQ(got[0], got[1]);
+    return std::pair{errors, got[0]};
+  };
+  const auto [allowed, bias] = gradients(true);
+  EXPECT_EQ(allowed, std::vector<std::string>(2, "no error"));
+  float largest = 0;
+  for (const float g : bias) {
+    largest = std::max(largest, std::abs(g));
+  }
+  EXPECT_GT(largest, 0) << "rank 0's half arrived";
+  EXPECT_LT(largest, 0.5F) << "and only half of it";
+}
+
+TEST(Ddp, AnUnusedParameterFailsEveryRank) {
+  std::vector<std::string> errors(2);
+  run_ranks(2, [&](comm::Communicator& c) {
+    const auto context = kernels::open_context("cpu", 1);
+    Perceptron model;
+    model.to(*context, 1);
+    const FlatParameters parameters(*context, model);
+    comm::DistributedDataParallel ddp(parameters, c);
+    const Tensor x = Tensor::from_host(*context, {2, 6}, uniform(12, 3));
+    const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
+    errors[static_cast<std::size_t>(c.rank())] = error_of([&] {
+      try {
+        backward(cross_entropy(c.rank() == 0 ? model(x) : model.fc1(x), labels));
+        ddp.finish();
+      } catch (const Error& error) {
+        c.abort(concat("rank ", c.rank(), ": ", error.what()));
+        throw;
+      }
+    });
+  });
+  EXPECT_TRUE(contains(errors[0], "rank 1: parameter fc2.bias had no part"));
+  EXPECT_TRUE(contains(errors[1], "parameter fc2.bias had no part"));
+}
+
+TEST(Ddp, AccumulatedBatchesEqualTheirUnion) {
+  const auto context = kernels::open_context("cpu", 1);
+  const auto alone = comm::make_single_communicator();
+  const auto gradients = [&](const std::vector<Index>& sizes) {
+    Perceptron model;
+    model.to(*context, 1);
+    const FlatParameters parameters(*context, model);
+    comm::DistributedDataParallel ddp(parameters, *alone);
+    parameters.clear_gradients();
+    Index begin = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const std::vector<float> all = uniform(8 * 6, 1);
+      const std::vector<std::int32_t> all_labels = integers<std::int32_t>(8, 1, 0, 2);
+      const Index n = sizes[i];
+      const Tensor x = Tensor::from_host(
+          *context, {n, 6},
+          std::vector<float>(all.begin() + begin * 6, all.begin() + (begin + n) * 6));
+      const Tensor labels = Tensor::from_host(
+          *context, {n},
+          std::vector<std::int32_t>(all_labels.begin() + begin, all_labels.begin() + begin + n));
+      ddp.set_sync(i + 1 == sizes.size());
+      backward(cross_entropy(model(x), labels), static_cast<double>(n) / 8);
+      begin += n;
+    }
+    ddp.finish();
+    return parameters.gradients().to_host<float>();
+  };
+  EXPECT_TRUE(close(gradients({3, 3, 2}), gradients({8})));
+}
+
+TEST(Ddp, WeightsThatDriftedApartAreNoticed) {
+  run_ranks(3, [&](comm::Communicator& c) {
+    const auto context = kernels::open_context("cpu", 1);
+    Perceptron model;
+    model.to(*context, 1);
+    const FlatParameters parameters(*context, model);
+    comm::DistributedDataParallel ddp(parameters, c);
+    EXPECT_EQ(error_of([&] { ddp.check_equal(model); }), "no error");
+    if (c.rank() == 2) {
+      parameters.values().data<float>()[5] += 1e-7F;
+    }
+    EXPECT_TRUE(contains(error_of([&] { ddp.check_equal(model); }),
+                         "drifted apart: rank 2 differs from rank 0"));
+  });
+}
+
+TEST(Ddp, DifferentModelsFailOnEveryRankWithTheSameMessage) {
+  std::vector<std::string> errors(2);
+  run_ranks(2, [&](comm::Communicator& c) {
+    const auto context = kernels::open_context("cpu", 1);
+    Perceptron model;
+    if (c.rank() == 1) {
+      model.fc2 = Linear(8, 300);
+    }
+    model.to(*context, 1);
+    const FlatParameters parameters(*context, model);
+    errors[static_cast<std::size_t>(c.rank())] =
+        error_of([&] { comm::DistributedDataParallel(parameters, c); });
+  });
+  EXPECT_TRUE(contains(errors[0], "the ranks disagree: rank 0 calls broadcast"));
+  EXPECT_EQ(errors[0], errors[1]);
+}
+
+// Gradients far from 1 in both directions, on many ranks.
+TEST(Ddp, HalvesKeepWhatIsLargeAndWhatIsSmall) {
+  for (const Path path : {Path::shared, Path::messages}) {
+    run_ranks(
+        8,
+        [&](comm::Communicator& c) {
+          const auto context = kernels::open_context("cpu", 1);
+          const Stream& stream = context->compute_stream();
+          const auto average = [&](float mine) {
+            std::vector<float> values(5, mine);
+            c.all_reduce_as_half(values.data(), 5, stream)->wait(stream);
+            return values[3];
+          };
+          EXPECT_NEAR(average(40000), 40000, 400);
+          EXPECT_NEAR(average(2e-7F), 2e-7, 2e-9);
+          EXPECT_NEAR(average(c.rank() == 0 ? 8e-7F : 0), 1e-7, 1e-9);
+          EXPECT_EQ(average(0), 0);
+          EXPECT_TRUE(std::isnan(average(c.rank() == 3 ? NAN : 1)));
+        },
+        path);
+  }
 }
 
 }  // namespace

@@ -40,8 +40,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
                                    const std::string& transport, std::chrono::milliseconds timeout,
                                    const ProcessOptions& process) {
-  const auto place =
-      comm::placement_from([](const char* name) -> const char* { return std::getenv(name); }, "");
+  const auto place = comm::placement_from(comm::process_environment, "");
   if (!place) {
     const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
     return ringgrad_command({"launch", "--np", std::to_string(n), "--",

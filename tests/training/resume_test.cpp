@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint.h"
 #include "runtime/file.h"
+#include "tests/support/compare.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
@@ -81,6 +82,56 @@ TEST_F(ResumeTest, TwoReplicasTrain) {
   const std::string log = read_file(folder_ / "two/run.log");
   EXPECT_TRUE(contains(log, "2 replicas"));
   EXPECT_TRUE(contains(log, "Train Epoch: 0 [0/35 (0%)]\tLoss: "));
+}
+
+std::vector<float> best_weights(const std::filesystem::path& out) {
+  std::vector<float> all;
+  for (const auto& [name, tensor] : read_safetensors(out / "best.safetensors").tensors) {
+    const auto* values = reinterpret_cast<const float*>(tensor.bytes.data());
+    all.insert(all.end(), values, values + tensor.count());
+  }
+  return all;
+}
+
+// Without batch norm, and with a shard for each that is whole batches.
+TEST_F(ResumeTest, SeveralReplicasEqualOneWithTheirBatchesTogether) {
+  training::TrainOptions options = small(folder_ / "one");
+  options.samples = 64;
+  options.epochs = 1;
+  options.batch_size = 16;
+  ASSERT_EQ(run(options), 0);
+  const std::vector<float> expected = best_weights(folder_ / "one");
+  options.out = (folder_ / "two").string();
+  options.replicas = 2;
+  options.global_batch_size = 16;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_TRUE(close(best_weights(folder_ / "two"), expected));
+  options.out = (folder_ / "accumulated").string();
+  options.replicas = 1;
+  options.global_batch_size = 0;
+  options.batch_size = 5;
+  options.accumulate = 4;
+  options.samples = 60;
+  ASSERT_EQ(run(options), 0);
+  options.out = (folder_ / "at_once").string();
+  options.accumulate = 1;
+  options.batch_size = 20;
+  ASSERT_EQ(run(options), 0);
+  EXPECT_TRUE(close(best_weights(folder_ / "accumulated"), best_weights(folder_ / "at_once")));
+}
+
+TEST_F(ResumeTest, AnotherNumberOfReplicasIsRefusedUnlessAllowed) {
+  training::TrainOptions options = small(folder_ / "run");
+  options.epochs = 1;
+  ASSERT_EQ(run(options), 0);
+  options.resume = true;
+  options.epochs = 2;
+  options.replicas = 2;
+  EXPECT_TRUE(contains(error_of([&] { run(options); }),
+                       "the run had 1 replicas in all, and now there are 2; --allow-resize"));
+  testing::internal::GetCapturedStdout();
+  options.allow_resize = true;
+  EXPECT_EQ(run(options), 0);
 }
 
 // Both replicas diverge or one does: nobody waits for the other.
