@@ -14,7 +14,8 @@
 // once the value is there; {"alive": true}; {"fail": cause}, answered to all with {"failed":
 // cause};
 // {"missing": true}, answered with {"missing": "rank 2, rank 3"}; {"bye": true} before a rank
-// leaves. The key "everybody" gets its value when all ranks have come.
+// leaves. Both ends say {"alive": true} each second. The key "everybody" gets its value when all
+// ranks have come.
 #pragma once
 
 #include <chrono>

@@ -14,6 +14,8 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kRetry{200};
+
 }  // namespace
 
 class StoreClient::Impl {
@@ -23,9 +25,11 @@ class StoreClient::Impl {
       : store_(std::move(store)),
         identity_(std::move(identity)),
         rank_(rank),
-        failure_(std::move(failure)),
-        socket_(connect_tcp(store_, deadline)) {
-    introduce(deadline);
+        failure_(std::move(failure)) {
+    do {
+      socket_ = connect_tcp(store_, deadline);
+      buffer_.clear();
+    } while (!introduce(deadline));
     thread_ = std::thread([this] { listen(); });
   }
   ~Impl() {
@@ -59,7 +63,8 @@ class StoreClient::Impl {
   std::string own_address() const { return comm::own_address(socket_); }
 
  private:
-  void introduce(const Deadline& deadline) {
+  // False where the store belongs to a run that is about to end, before this one.
+  bool introduce(const Deadline& deadline) {
     const std::string challenge = text_of(next_line(deadline), "challenge");
     json hello{{"rank", rank_},
                {"size", identity_.size},
@@ -71,11 +76,16 @@ class StoreClient::Impl {
     hello["proof"] = rank_proof(identity_.secret, challenge, hello);
     say(hello);
     const json answer = next_line(deadline);
+    if (answer.value("early", false) && !deadline.passed()) {
+      std::this_thread::sleep_for(kRetry);
+      return false;
+    }
     RINGGRAD_CHECK(!answer.contains("refused"), "rank ", rank_, " was refused by ", store_.text(),
                    ": ", text_of(answer, "refused"));
     RINGGRAD_CHECK(same_proof(text_of(answer, "proof"),
                               store_proof(identity_.secret, text_of(hello, "challenge"))),
                    store_.text(), " is no store of this job: it does not know the secret");
+    return true;
   }
 
   json next_line(const Deadline& deadline) {
@@ -99,6 +109,7 @@ class StoreClient::Impl {
   // Hears what the store says, and shows that this rank lives.
   void listen() {
     auto shown = Clock::now();
+    auto heard = Clock::now();
     try {
       for (;;) {
         pollfd file{socket_.descriptor(), POLLIN, 0};
@@ -110,7 +121,11 @@ class StoreClient::Impl {
           }
         }
         char chunk[4096];
-        buffer_.append(chunk, receive_some(socket_, chunk, sizeof chunk));
+        const std::size_t got = receive_some(socket_, chunk, sizeof chunk);
+        buffer_.append(chunk, got);
+        heard = got > 0 ? Clock::now() : heard;
+        RINGGRAD_CHECK(Clock::now() - heard < kLostAfter, "no sign of life for ",
+                       kLostAfter.count(), " s");
         while (const auto line = take_line(buffer_)) {
           hear(json::parse(*line));
         }

@@ -75,6 +75,7 @@ class StoreServer::Impl {
   };
 
   void serve() {
+    auto shown = Clock::now();
     for (;;) {
       std::vector<pollfd> files{{listener_.descriptor(), POLLIN, 0}};
       {
@@ -90,9 +91,14 @@ class StoreServer::Impl {
       }
       poll(files.data(), files.size(), 20);
       const std::lock_guard<std::mutex> lock(mutex_);
+      const bool show_life = Clock::now() - shown >= kSignOfLife;
       for (Peer& peer : peers_) {
+        if (show_life && peer.rank >= 0) {
+          say(peer, {{"alive", true}});
+        }
         exchange(peer);
       }
+      shown = show_life ? Clock::now() : shown;
       for (Peer& peer : peers_) {
         if (peer.gone && peer.rank >= 0) {
           leave(peer);
@@ -169,7 +175,9 @@ class StoreServer::Impl {
   void join(Peer& peer, const json& hello) {
     const std::string why = objection(peer, hello);
     if (!why.empty()) {
-      say(peer, {{"refused", why}});
+      // A node that restarted before this one did comes again later.
+      const bool early = hello.value("generation", 0) > identity_.generation;
+      say(peer, {{"refused", why}, {"early", early}});
       peer.refused = true;
       return;
     }

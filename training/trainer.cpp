@@ -108,6 +108,7 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
   joining.interface = given.interface;
   joining.timeout = timeout_of(given);
   const auto communicator = comm::join_process_group(place, joining);
+  const SignalGuard signals;  // who waits for the others can be stopped at once
   try {
     auto context =
         kernels::open_context(given.device, threads_per_replica(given, place.local_size));
@@ -131,12 +132,12 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
 }  // namespace
 
 int train(const TrainOptions& options) {
-  const SignalGuard signals;
   const auto place = comm::placement_from(comm::process_environment, options.secret_file);
   if (place && place->size > 1) {
     return train_as_rank(options, *place);
   }
   check(options);
+  const SignalGuard signals;
   return options.replicas > 1 ? train_in_threads(options) : train_alone(options);
 }
 

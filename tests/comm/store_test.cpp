@@ -60,8 +60,8 @@ TEST_F(StoreTest, WhoDoesNotBelongIsRefusedAndTold) {
   other.size = 3;
   EXPECT_TRUE(contains(refusal(0, other), "world size 3, this job has 2"));
   other = identity_;
-  other.generation = 1;
-  EXPECT_TRUE(contains(refusal(0, other), "generation 1, this job has 0"));
+  other.generation = -1;
+  EXPECT_TRUE(contains(refusal(0, other), "generation -1, this job has 0"));
   EXPECT_TRUE(contains(refusal(2, identity_), "rank 2 of 2"));
 
   const auto first = join(0, identity_);
@@ -108,6 +108,10 @@ TEST_F(StoreTest, TheFirstCauseReachesEveryRank) {
   const StoreClient second(address_, identity_, 1, other_failure, soon());
   failure_->report_through([&](const std::string& cause) { first->fail(cause); });
   EXPECT_EQ(failure_->fail("the first cause"), "the first cause");
+  const Deadline deadline = soon();
+  while (!other_failure->raised() && !deadline.passed()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   EXPECT_EQ(other_failure->fail("another cause"), "the first cause");
   failure_->report_through({});
 }
