@@ -14,9 +14,9 @@ echo "building"
 scripts/build.sh release ringgrad_command
 ringgrad=build/release/ringgrad
 
-echo "training: 4 passes over 60,000 images"
-"$ringgrad" train --data idx:/usr/share/datasets/fashion-mnist --epochs 4 --batch-size 64 \
-  --lr 0.05 --schedule cosine --out "$run"
+echo "training: 4 passes over 60,000 images, on two replicas that average their gradients"
+"$ringgrad" train --data idx:/usr/share/datasets/fashion-mnist --epochs 4 --replicas 2 \
+  --global-batch-size 64 --lr 0.05 --schedule cosine --out "$run"
 echo
 echo "evaluating the checkpoint from its file"
 "$ringgrad" eval "$run"
