@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 
+#include "comm/line_writer.h"
 #include "comm/rendezvous.h"
 #include "comm/secret.h"
 #include "comm/socket.h"
@@ -33,7 +34,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMultiNodePort = 29500;
-constexpr std::size_t kLineBytes = 64 * 1024;  // a longer one is broken
 // Ranks hear of a failure from the store and end by themselves; who does not is told, then killed.
 constexpr std::chrono::seconds kUntilTold{3};
 constexpr std::chrono::seconds kUntilKilled{4};
@@ -45,82 +45,6 @@ void on_signal(int signal) {
   signals_seen = signals_seen + 1;
   last_signal = signal;
 }
-
-// What a rank prints, cut into whole lines.
-class LineWriter {
- public:
-  LineWriter(Socket pipe, int to, std::string prefix, int log)
-      : pipe_(std::move(pipe)), to_(to), prefix_(std::move(prefix)), log_(log) {}
-
-  int descriptor() const { return pipe_.descriptor(); }
-  bool open() const { return pipe_.valid(); }
-
-  // Takes what is there; closes itself at the end.
-  void read_on() {
-    char chunk[16384];
-    for (;;) {
-      const ssize_t got = read(pipe_.descriptor(), chunk, sizeof chunk);
-      if (got > 0) {
-        take(chunk, static_cast<std::size_t>(got));
-        continue;
-      }
-      if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        finish();
-      }
-      return;
-    }
-  }
-
-  void finish() {
-    if (!line_.empty()) {
-      put();
-    }
-    pipe_ = Socket();
-  }
-
- private:
-  void take(const char* text, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) {
-      if (text[i] == '\n') {
-        put();
-      } else {
-        line_ += text[i];
-        if (line_.size() >= kLineBytes) {
-          put();
-        }
-      }
-    }
-  }
-
-  // One write for one line: lines of different ranks are never torn.
-  void put() {
-    line_ += '\n';
-    write_all(log_, line_);
-    write_all(to_, prefix_ + line_);
-    line_.clear();
-  }
-
-  // A terminal that went away, or a full disk, ends nothing.
-  static void write_all(int descriptor, const std::string& text) {
-    std::size_t at = 0;
-    while (descriptor >= 0 && at < text.size()) {
-      const ssize_t written = write(descriptor, text.data() + at, text.size() - at);
-      if (written < 0 && errno == EINTR) {
-        continue;
-      }
-      if (written < 0) {
-        return;
-      }
-      at += static_cast<std::size_t>(written);
-    }
-  }
-
-  Socket pipe_;
-  int to_;
-  std::string prefix_;
-  int log_;
-  std::string line_;
-};
 
 struct Child {
   int rank = 0;
@@ -260,7 +184,7 @@ class Job {
       }
     }
     for (const auto& [name, value] : variables) {
-      entries.push_back(name + "=" + value);
+      entries.push_back(concat(name, "=", value));
     }
     return entries;
   }

@@ -46,7 +46,7 @@
 namespace ringgrad::comm {
 namespace {
 
-constexpr std::int64_t kSmallBytes = 8 * 1024;
+constexpr std::int64_t kSmallBytes = 32 * 1024;
 constexpr std::size_t kPieceBytes = 64 * 1024;  // added while it is in the cache
 constexpr std::chrono::milliseconds kGrace{5000};
 constexpr std::chrono::milliseconds kTick{50};  // between two looks at the failure
@@ -198,107 +198,115 @@ class RingCollectives : public Collectives {
     std::size_t left() const { return stretch().bytes - offset; }
   };
 
-  // Sends `out` and receives `in`. Of `out`, `ready` bytes may go at once, the rest as `in` comes.
+  // Sends `out` and receives `in`, each behind a header that says what this rank is about to do. Of
+  // `out`, `ready` bytes may go at once, the rest as `in` comes.
   void flow(const Call& call, const std::vector<Stretch>& out, const std::vector<Stretch>& in,
             std::size_t ready, const Reduction* reduction) {
     if (size() == 1) {
       return;
     }
-    agree_with_neighbours(call);
-    const std::size_t element = size_of(call.dtype);
     piece_.resize(kPieceBytes);
+    Call theirs;
+    const std::vector<Stretch> our_header{
+        {reinterpret_cast<Byte*>(const_cast<Call*>(&call)), sizeof call}};
+    const std::vector<Stretch> their_header{{reinterpret_cast<Byte*>(&theirs), sizeof theirs}};
+    Cursor header_out{our_header};
+    Cursor header_in{their_header};
     Cursor sending{out};
     Cursor receiving{in};
     std::size_t held = 0;  // bytes in piece_ that are not added yet
-    // The left neighbour is here; if nothing comes, its own left one is late, and is to be named
-    // first.
-    const auto patience = timeout() + std::min(timeout(), kGrace);
-    turn(call, patience, [&](bool& may_send, bool& may_receive) {
-      bool moved = false;
-      may_send = !sending.at_end() && ready > 0;
-      if (may_send) {
-        const std::size_t sent =
-            transport_->try_send(sending.data(), std::min(sending.left(), ready));
-        sending.offset += sent;
+    auto last_moved = std::chrono::steady_clock::now();
+    for (;;) {
+      std::size_t moved = 0;
+      bool may_send = true;
+      bool may_receive = true;
+      if (!header_out.at_end()) {
+        moved += send(header_out, header_out.left());
+      } else if (!sending.at_end() && ready > 0) {
+        const std::size_t sent = send(sending, ready);
         ready -= sent;
-        moved = sent > 0;
+        moved += sent;
+      } else {
+        may_send = false;
       }
-      may_receive = !receiving.at_end();
-      if (may_receive && !receiving.stretch().reduced) {
-        const std::size_t got = transport_->try_receive(receiving.data(), receiving.left());
-        receiving.offset += got;
-        ready += got;
-        moved = moved || got > 0;
-      } else if (may_receive) {
-        const std::size_t got = transport_->try_receive(
-            piece_.data() + held, std::min(receiving.left(), kPieceBytes) - held);
-        held += got;
-        moved = moved || got > 0;
-        const std::size_t whole = held / element * element;
-        const auto n = static_cast<std::int64_t>(whole / element);
-        if (n > 0) {
-          reduction->combine(receiving.data(), piece_.data(), receiving.data(), n);
-          if (receiving.stretch().last) {
-            reduction->finish(receiving.data(), n);
-          }
-          std::memmove(piece_.data(), piece_.data() + whole, held - whole);
-          held -= whole;
-          receiving.offset += whole;
-          ready += whole;
+      const bool welcomed = header_in.at_end();
+      if (!welcomed) {
+        moved += receive(header_in);
+        if (header_in.at_end()) {
+          check_agreement(call, theirs);
         }
+      } else if (!receiving.at_end()) {
+        const std::size_t before = held;
+        const std::size_t got =
+            receiving.stretch().reduced
+                ? receive_and_add(receiving, held, size_of(call.dtype), *reduction)
+                : receive(receiving);
+        ready += got;
+        moved += got + (held > before ? held - before : 0);
+      } else {
+        may_receive = false;
       }
-      return std::pair{moved, sending.at_end() && receiving.at_end()};
-    });
+      if (header_out.at_end() && sending.at_end() && header_in.at_end() && receiving.at_end()) {
+        return;
+      }
+      if (moved > 0) {
+        last_moved = {};
+        continue;
+      }
+      last_moved = wait(call, welcomed, may_send, may_receive, last_moved);
+    }
   }
 
-  // Tells the right neighbour what this rank is about to do, and hears it from the left one.
-  void agree_with_neighbours(const Call& call) {
-    Call theirs;
-    std::size_t sent = 0;
-    std::size_t got = 0;
-    turn(call, timeout(), [&](bool& may_send, bool& may_receive) {
-      const std::size_t before = sent + got;
-      may_send = sent < sizeof call;
-      may_receive = got < sizeof theirs;
-      if (may_send) {
-        sent +=
-            transport_->try_send(reinterpret_cast<const Byte*>(&call) + sent, sizeof call - sent);
+  std::size_t send(Cursor& from, std::size_t at_most) {
+    const std::size_t sent = transport_->try_send(from.data(), std::min(from.left(), at_most));
+    from.offset += sent;
+    return sent;
+  }
+  std::size_t receive(Cursor& to) {
+    const std::size_t got = transport_->try_receive(to.data(), to.left());
+    to.offset += got;
+    return got;
+  }
+  // Returns the bytes of whole elements that were added; what is left over is held in piece_.
+  std::size_t receive_and_add(Cursor& to, std::size_t& held, std::size_t element,
+                              const Reduction& reduction) {
+    held += transport_->try_receive(piece_.data() + held, std::min(to.left(), kPieceBytes) - held);
+    const std::size_t whole = held / element * element;
+    const auto n = static_cast<std::int64_t>(whole / element);
+    if (n > 0) {
+      reduction.combine(to.data(), piece_.data(), to.data(), n);
+      if (to.stretch().last) {
+        reduction.finish(to.data(), n);
       }
-      if (may_receive) {
-        got += transport_->try_receive(reinterpret_cast<Byte*>(&theirs) + got, sizeof theirs - got);
-      }
-      return std::pair{sent + got > before, sent == sizeof call && got == sizeof theirs};
-    });
+      std::memmove(piece_.data(), piece_.data() + whole, held - whole);
+      held -= whole;
+      to.offset += whole;
+    }
+    return whole;
+  }
+
+  void check_agreement(const Call& call, const Call& theirs) const {
     const int left = transport_->left();
     RINGGRAD_CHECK(theirs == call, left < rank() ? disagreement(left, theirs, rank(), call)
                                                  : disagreement(rank(), call, left, theirs));
   }
 
-  // Calls move() until it says that all is done; waits when nothing moved, with the deadline.
-  template <class Move>
-  void turn(const Call& call, std::chrono::milliseconds patience, Move&& move) {
-    auto last_moved = std::chrono::steady_clock::now();
-    for (;;) {
-      bool may_send = false;
-      bool may_receive = false;
-      const auto [moved, done] = move(may_send, may_receive);
-      if (done) {
-        return;
-      }
-      if (moved) {
-        last_moved = {};
-        continue;
-      }
-      failure().check();
-      const auto now = std::chrono::steady_clock::now();
-      last_moved = last_moved == decltype(last_moved){} ? now : last_moved;
-      RINGGRAD_CHECK(now - last_moved < patience, "rank ", rank(), " waited ",
-                     std::chrono::duration<double>(patience).count(), " s in ", call.text(),
-                     may_receive
-                         ? concat(" for rank ", transport_->left(), ", which sent nothing")
-                         : concat(" for rank ", transport_->right(), ", which takes nothing"));
-      transport_->wait(may_send, may_receive, kTick);
-    }
+  // Nothing moves: waits a little. Returns since when. A left neighbour that has begun the
+  // collective (`welcomed`) waits for its own left one, which is to be named first.
+  std::chrono::steady_clock::time_point wait(const Call& call, bool welcomed, bool may_send,
+                                             bool may_receive,
+                                             std::chrono::steady_clock::time_point since) {
+    failure().check();
+    const auto now = std::chrono::steady_clock::now();
+    since = since == decltype(since){} ? now : since;
+    const auto patience = welcomed ? timeout() + std::min(timeout(), kGrace) : timeout();
+    RINGGRAD_CHECK(now - since < patience, "rank ", rank(), " waited ",
+                   std::chrono::duration<double>(patience).count(), " s in ", call.text(),
+                   may_receive
+                       ? concat(" for rank ", transport_->left(), ", which sent nothing")
+                       : concat(" for rank ", transport_->right(), ", which takes nothing"));
+    transport_->wait(may_send, may_receive, kTick);
+    return since;
   }
 
   std::unique_ptr<Transport> transport_;

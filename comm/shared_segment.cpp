@@ -90,8 +90,12 @@ std::uint64_t SharedSegment::token(const void* data, std::size_t bytes) const {
 }
 
 unsigned char* SharedSegment::address(std::uint64_t token) const {
-  return one_process_ ? reinterpret_cast<unsigned char*>(static_cast<std::uintptr_t>(token))
-                      : base() + token;
+  if (one_process_) {
+    unsigned char* memory = nullptr;
+    std::memcpy(&memory, &token, sizeof memory);
+    return memory;
+  }
+  return base() + token;
 }
 
 std::shared_ptr<void> SharedSegment::allocate(std::size_t bytes) {

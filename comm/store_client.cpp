@@ -184,7 +184,7 @@ void StoreClient::set(const std::string& key, const std::string& value) {
 }
 
 std::string StoreClient::get(const std::string& key, const Deadline& deadline) {
-  const std::string value = impl_->ask({{"get", key}}, key, deadline);
+  std::string value = impl_->ask({{"get", key}}, key, deadline);
   RINGGRAD_CHECK(!value.empty(), "nobody told the store ", key, " in time");
   return value;
 }

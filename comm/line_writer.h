@@ -1,0 +1,35 @@
+// What a rank prints, put out in whole lines with a prefix that says whose they are.
+#pragma once
+
+#include <string>
+
+#include "comm/socket.h"
+
+namespace ringgrad::comm {
+
+class LineWriter {
+ public:
+  // Reads from `pipe`, whose other end the rank holds; writes to the descriptor `to`, and without
+  // the prefix to `log` (-1: nowhere). Neither is closed.
+  LineWriter(Socket pipe, int to, std::string prefix, int log)
+      : pipe_(std::move(pipe)), to_(to), prefix_(std::move(prefix)), log_(log) {}
+
+  int descriptor() const { return pipe_.descriptor(); }
+  bool open() const { return pipe_.valid(); }
+  // Takes what is there, without waiting; closes itself at the end.
+  void read_on();
+  // Puts out what is left of a last line, and closes.
+  void finish();
+
+ private:
+  void take(const char* text, std::size_t bytes);
+  void put();
+
+  Socket pipe_;
+  int to_;
+  std::string prefix_;
+  int log_;
+  std::string line_;
+};
+
+}  // namespace ringgrad::comm
