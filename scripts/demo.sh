@@ -16,7 +16,7 @@ ringgrad=build/release/ringgrad
 
 echo "training: 4 passes over 60,000 images, on two replicas that average their gradients"
 "$ringgrad" train --data idx:/usr/share/datasets/fashion-mnist --epochs 4 --replicas 2 \
-  --global-batch-size 64 --lr 0.05 --schedule cosine --out "$run"
+  --batch-size 64 --lr 0.08 --schedule cosine --out "$run"
 echo
 echo "evaluating the checkpoint from its file"
 "$ringgrad" eval "$run"
