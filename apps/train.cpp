@@ -53,17 +53,6 @@ bool is_there(const std::string& data) {
   }
 }
 
-// The flags that do not go into the settings: each rank's own.
-void take_own_flags(const TrainOptions& flags, TrainOptions& options) {
-  options.out = flags.out;
-  options.resume = flags.resume;
-  options.allow_resize = flags.allow_resize;
-  options.transport = flags.transport;
-  options.interface = flags.interface;
-  options.secret_file = flags.secret_file;
-  options.comm_timeout = flags.comm_timeout;
-}
-
 int number_in_environment(const char* name) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::atoi(text) : 0;
@@ -71,7 +60,6 @@ int number_in_environment(const char* name) {
 
 int run(TrainCommand command) {
   const bool reads_run = number_in_environment("RANK") == 0;  // the others get it from rank 0
-  TrainOptions options;
   // A launcher that restarts its ranks wants the run to go on.
   if (number_in_environment("RINGGRAD_GENERATION") > 0 && reads_run && !command.flags.out.empty() &&
       training::RunFolder(command.flags.out).newest_checkpoint()) {
@@ -80,10 +68,14 @@ int run(TrainCommand command) {
   if (command.flags.resume) {
     RINGGRAD_CHECK(!command.flags.out.empty(), "--resume needs --out, the run's folder");
   }
+  TrainOptions base;
   if (command.flags.resume && reads_run) {
-    options = training::options_from(
+    base = training::options_from(
         read_state(training::RunFolder(command.flags.out).checkpoint_to_resume()));
   }
+  // What is no setting is each rank's own, and stays as the flags have it.
+  TrainOptions options = command.flags;
+  training::merge_json(options, training::to_json(base));
   if (!command.config.empty()) {
     const json config = json::parse(read_file(command.config), nullptr, false, true);
     RINGGRAD_CHECK(config.is_object(), command.config, ": not a JSON object of settings");
@@ -96,7 +88,6 @@ int run(TrainCommand command) {
   const json given = given_settings(command);
   training::merge_json(options, given);
   options.agreed_settings = given.dump();
-  take_own_flags(command.flags, options);
   if (reads_run) {
     training::check(options);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/rank_list.h"
 #include "engine/autograd.h"
 #include "engine/functions.h"
 
@@ -134,28 +135,28 @@ void DistributedDataParallel::finish() {
 }
 
 void DistributedDataParallel::check_equal(Module& module) {
-  Context& context = parameters_.context();
-  const auto signed_hash = [](const Tensor& tensor) {
-    return static_cast<std::int64_t>(hash(tensor.detach()));
-  };
-  std::vector<std::int64_t> mine{signed_hash(parameters_.values())};
-  std::int64_t buffers = 0;
-  for (const auto& [name, buffer] : module.all_members().buffers) {
-    buffers = buffers * 31 + signed_hash(buffer->tensor) % 1000003;
+  if (communicator_.size() == 1) {
+    return;
   }
-  mine.push_back(buffers);
+  Context& context = parameters_.context();
+  std::uint64_t digest = hash(parameters_.values());
+  for (const auto& [name, buffer] : module.all_members().buffers) {
+    digest = digest * 31 + hash(buffer->tensor);
+  }
   const Stream& stream = context.compute_stream();
-  const Tensor in = Tensor::from_host(context, {2}, mine);
-  const Tensor out = Tensor::empty(context, {communicator_.size(), 2}, DType::i64);
-  communicator_.all_gather(in.raw(), out.raw(), 2, DType::i64, stream)->wait(stream);
-  const auto all = out.to_host<std::int64_t>();
-  std::string different;
-  for (std::size_t rank = 1; rank < all.size() / 2; ++rank) {
-    if (all[2 * rank] != all[0] || all[2 * rank + 1] != all[1]) {
-      different += concat(different.empty() ? "rank " : ", rank ", rank);
+  const Tensor mine =
+      Tensor::from_host(context, {1}, std::vector{static_cast<std::int64_t>(digest)});
+  const Tensor all = Tensor::empty(context, {communicator_.size()}, DType::i64);
+  communicator_.all_gather(mine.raw(), all.raw(), 1, DType::i64, stream)->wait(stream);
+  const auto digests = all.to_host<std::int64_t>();
+  std::vector<std::size_t> different;
+  for (std::size_t rank = 1; rank < digests.size(); ++rank) {
+    if (digests[rank] != digests[0]) {
+      different.push_back(rank);
     }
   }
-  RINGGRAD_CHECK(different.empty(), "the weights of the ranks have drifted apart: ", different,
+  RINGGRAD_CHECK(different.empty(),
+                 "the weights of the ranks have drifted apart: ", rank_list(different),
                  " differs from rank 0");
 }
 

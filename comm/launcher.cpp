@@ -54,6 +54,10 @@ struct Child {
   Socket log;
 };
 
+int threads_of_each(const LaunchOptions& options) {
+  return std::max(1, cpu_features().cores / options.ranks);
+}
+
 std::string description_of(int rank, int code) {
   return code > 128 ? concat("rank ", rank, " was killed by signal ", code - 128, " (",
                              strsignal(code - 128), ")")
@@ -171,7 +175,7 @@ class Job {
         {"RINGGRAD_JOB_ID", job_},
         {"RINGGRAD_SECRET", secret_},
         {"RINGGRAD_GENERATION", std::to_string(generation_)},
-        {"OMP_NUM_THREADS", std::to_string(std::max(1, cpu_features().cores / options_.ranks))}};
+        {"OMP_NUM_THREADS", std::to_string(threads_of_each(options_))}};
     std::vector<std::string> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text = *entry;
@@ -348,7 +352,7 @@ int launch(const LaunchOptions& options) {
     std::fprintf(stderr,
                  "ringgrad launch: %d ranks, %d threads each (OMP_NUM_THREADS sets another "
                  "number)\n",
-                 options.ranks, std::max(1, cpu_features().cores / options.ranks));
+                 options.ranks, threads_of_each(options));
   }
   for (int generation = 0;; ++generation) {
     const int code = Job(options, job, secret, generation).run();

@@ -206,9 +206,9 @@ class RingCollectives : public Collectives {
       return;
     }
     piece_.resize(kPieceBytes);
+    Call ours = call;
     Call theirs;
-    const std::vector<Stretch> our_header{
-        {reinterpret_cast<Byte*>(const_cast<Call*>(&call)), sizeof call}};
+    const std::vector<Stretch> our_header{{reinterpret_cast<Byte*>(&ours), sizeof ours}};
     const std::vector<Stretch> their_header{{reinterpret_cast<Byte*>(&theirs), sizeof theirs}};
     Cursor header_out{our_header};
     Cursor header_in{their_header};

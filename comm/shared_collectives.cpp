@@ -21,11 +21,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <new>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/rank_list.h"
 #include "comm/waiting.h"
 #include "runtime/error.h"
 
@@ -346,13 +347,13 @@ class SharedCollectives : public Collectives {
   }
 
   std::string missing() const {
-    std::string ranks;
+    std::vector<int> ranks;
     for (int r = 0; r < size(); ++r) {
       if (slot(r).turn.load() < turn_) {
-        ranks += concat(ranks.empty() ? "rank " : ", rank ", r);
+        ranks.push_back(r);
       }
     }
-    return ranks.empty() ? "a block of the sum that another rank took" : ranks;
+    return ranks.empty() ? "a block of the sum that another rank took" : rank_list(ranks);
   }
 
   SharedSegment segment_;

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "comm/rank_list.h"
 #include "comm/store.h"
 #include "comm/store_protocol.h"
 #include "runtime/error.h"
@@ -19,14 +20,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kStrangerBytes = 4096;  // a line of somebody who proved nothing yet
 constexpr std::size_t kLineBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxConnections = 1024;
-
-std::string list_of(const std::set<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) {
-    text += concat(text.empty() ? "rank " : ", rank ", rank);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -165,7 +158,7 @@ class StoreServer::Impl {
     } else if (message.contains("fail")) {
       fail_locked(text_of(message, "fail"));
     } else if (message.contains("missing")) {
-      say(peer, {{"missing", list_of(missing_)}});
+      say(peer, {{"missing", rank_list(missing_)}});
     } else if (message.contains("bye")) {
       peer.said_bye = true;
       peer.gone = true;

@@ -43,6 +43,18 @@ T field(const json& object, const char* key) {
   }
 }
 
+Position position_of(const json& p) {
+  Position position;
+  position.epoch = field<int>(p, "epoch");
+  position.step = field<long>(p, "step");
+  position.total_steps = field<long>(p, "total_steps");
+  position.totals = {field<double>(p, "loss_sum"), field<std::int64_t>(p, "correct"),
+                     field<std::int64_t>(p, "samples")};
+  position.best_accuracy = field<double>(p, "best_accuracy");
+  position.world = field<int>(p, "world");
+  return position;
+}
+
 }  // namespace
 
 data::TransformKind resolved_transform(const TrainOptions& options) {
@@ -90,16 +102,7 @@ std::string to_text(const Position& position) {
 }
 
 Position position_from_text(const std::string& text) {
-  const json p = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  Position position;
-  position.epoch = field<int>(p, "epoch");
-  position.step = field<long>(p, "step");
-  position.total_steps = field<long>(p, "total_steps");
-  position.totals = {field<double>(p, "loss_sum"), field<std::int64_t>(p, "correct"),
-                     field<std::int64_t>(p, "samples")};
-  position.best_accuracy = field<double>(p, "best_accuracy");
-  position.world = field<int>(p, "world");
-  return position;
+  return position_of(json::parse(text, nullptr, /*allow_exceptions=*/false));
 }
 
 StateText to_state(const Position& position, const TrainOptions& options, const Context& context) {
@@ -109,7 +112,7 @@ StateText to_state(const Position& position, const TrainOptions& options, const 
 }
 
 Position position_from(const StateText& state) {
-  return position_from_text(text_of(parsed(state, kPosition)));
+  return position_of(parsed(state, kPosition));
 }
 
 TrainOptions options_from(const StateText& state) {

@@ -81,40 +81,46 @@ TEST(Ddp, AParameterWithoutAPartIsNamed) {
   EXPECT_TRUE(contains(error_of([&] { ddp.finish(); }), "parameter fc2.bias had no part"));
 }
 
-// Each rank takes its own loss; the others' gradients of what it leaves out count.
-TEST(Ddp, UnusedParametersCountAsZeroIfAllowed) {
-  const auto gradients = [](bool allowed) {
-    std::vector<std::string> errors(2);
-    std::vector<std::vector<float>> got(2);
-    run_ranks(2, [&](comm::Communicator& c) {
-      const auto rank = static_cast<std::size_t>(c.rank());
-      const auto context = kernels::open_context("cpu", 1);
-      Perceptron model;
-      model.to(*context, 1);
-      const FlatParameters parameters(*context, model);
-      comm::DistributedDataParallel::Options options;
-      options.find_unused_parameters = allowed;
-      comm::DistributedDataParallel ddp(parameters, c, options);
-      const Tensor x = Tensor::from_host(*context, {2, 6}, uniform(12, 3));
-      const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
-      errors[rank] = error_of([&] {
-        try {
-          backward(cross_entropy(c.rank() == 0 ? model(x) : model.fc1(x), labels));
-          ddp.finish();
-        } catch (const Error& error) {
-          c.abort(concat("rank ", c.rank(), ": ", error.what()));
-          throw;
-        }
-      });
-      got[rank] = parameters.gradients().range(0, {3}).to_host<float>();  // of fc2.bias
+// What a step gives on two ranks of which the second leaves fc2 out: each rank's error, and its
+// gradient of fc2.bias.
+struct UnevenStep {
+  std::vector<std::string> errors = std::vector<std::string>(2);
+  std::vector<std::vector<float>> bias = std::vector<std::vector<float>>(2);
+};
+
+UnevenStep uneven_step(bool find_unused_parameters) {
+  UnevenStep step;
+  run_ranks(2, [&](comm::Communicator& c) {
+    const auto rank = static_cast<std::size_t>(c.rank());
+    const auto context = kernels::open_context("cpu", 1);
+    Perceptron model;
+    model.to(*context, 1);
+    const FlatParameters parameters(*context, model);
+    comm::DistributedDataParallel::Options options;
+    options.find_unused_parameters = find_unused_parameters;
+    comm::DistributedDataParallel ddp(parameters, c, options);
+    const Tensor x = Tensor::from_host(*context, {2, 6}, uniform(12, 3));
+    const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
+    step.errors[rank] = error_of([&] {
+      try {
+        backward(cross_entropy(rank == 0 ? model(x) : model.fc1(x), labels));
+        ddp.finish();
+      } catch (const Error& error) {
+        c.abort(concat("rank ", rank, ": ", error.what()));
+        throw;
+      }
     });
-    EXPECT_EQ(got[0], got[1]);
-    return std::pair{errors, got[0]};
-  };
-  const auto [allowed, bias] = gradients(true);
-  EXPECT_EQ(allowed, std::vector<std::string>(2, "no error"));
+    step.bias[rank] = parameters.gradients().range(0, {3}).to_host<float>();
+  });
+  return step;
+}
+
+TEST(Ddp, UnusedParametersCountAsZeroIfAllowed) {
+  const UnevenStep step = uneven_step(true);
+  EXPECT_EQ(step.errors, std::vector<std::string>(2, "no error"));
+  EXPECT_EQ(step.bias[0], step.bias[1]);
   float largest = 0;
-  for (const float g : bias) {
+  for (const float g : step.bias[0]) {
     largest = std::max(largest, std::abs(g));
   }
   EXPECT_GT(largest, 0) << "rank 0's half arrived";
@@ -122,27 +128,9 @@ TEST(Ddp, UnusedParametersCountAsZeroIfAllowed) {
 }
 
 TEST(Ddp, AnUnusedParameterFailsEveryRank) {
-  std::vector<std::string> errors(2);
-  run_ranks(2, [&](comm::Communicator& c) {
-    const auto context = kernels::open_context("cpu", 1);
-    Perceptron model;
-    model.to(*context, 1);
-    const FlatParameters parameters(*context, model);
-    comm::DistributedDataParallel ddp(parameters, c);
-    const Tensor x = Tensor::from_host(*context, {2, 6}, uniform(12, 3));
-    const Tensor labels = Tensor::from_host<std::int32_t>(*context, {2}, {0, 1});
-    errors[static_cast<std::size_t>(c.rank())] = error_of([&] {
-      try {
-        backward(cross_entropy(c.rank() == 0 ? model(x) : model.fc1(x), labels));
-        ddp.finish();
-      } catch (const Error& error) {
-        c.abort(concat("rank ", c.rank(), ": ", error.what()));
-        throw;
-      }
-    });
-  });
-  EXPECT_TRUE(contains(errors[0], "rank 1: parameter fc2.bias had no part"));
-  EXPECT_TRUE(contains(errors[1], "parameter fc2.bias had no part"));
+  const UnevenStep step = uneven_step(false);
+  EXPECT_TRUE(contains(step.errors[0], "rank 1: parameter fc2.bias had no part"));
+  EXPECT_TRUE(contains(step.errors[1], "parameter fc2.bias had no part"));
 }
 
 TEST(Ddp, AccumulatedBatchesEqualTheirUnion) {
