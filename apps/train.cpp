@@ -1,8 +1,8 @@
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "comm/rendezvous.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
 #include "runtime/file.h"
@@ -53,15 +53,11 @@ bool is_there(const std::string& data) {
   }
 }
 
-int number_in_environment(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : 0;
-}
-
 int run(TrainCommand command) {
-  const bool reads_run = number_in_environment("RANK") == 0;  // the others get it from rank 0
-  // A launcher that restarts its ranks wants the run to go on.
-  if (number_in_environment("RINGGRAD_GENERATION") > 0 && reads_run && !command.flags.out.empty() &&
+  const auto place = comm::placement_from(comm::process_environment, command.flags.secret_file);
+  const bool reads_run = !place || place->rank == 0;  // the others get it from rank 0
+  // Who restarts a job's ranks wants the run to go on.
+  if (place && place->generation > 0 && reads_run && !command.flags.out.empty() &&
       training::RunFolder(command.flags.out).newest_checkpoint()) {
     command.flags.resume = true;
   }
@@ -87,7 +83,7 @@ int run(TrainCommand command) {
   }
   const json given = given_settings(command);
   training::merge_json(options, given);
-  options.agreed_settings = given.dump();
+  options.given_settings = training::pack(given);
   if (reads_run) {
     training::check(options);
   }
@@ -99,7 +95,7 @@ int run(TrainCommand command) {
       data::fetch(data::known_archive(spec.kind), spec.argument);
     }
   }
-  return training::train(options);
+  return training::train(options, place);
 }
 
 }  // namespace

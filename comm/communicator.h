@@ -18,12 +18,6 @@ namespace ringgrad::comm {
 
 class Collectives;
 
-// The communicator failed: another rank was lost or failed, or the ranks disagree.
-class PeerFailure : public Error {
- public:
-  using Error::Error;
-};
-
 // A collective under way.
 class Work {
  public:

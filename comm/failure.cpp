@@ -1,7 +1,6 @@
 #include "comm/failure.h"
 
 #include "runtime/deadline.h"
-#include "runtime/error.h"
 
 namespace ringgrad::comm {
 namespace {
@@ -36,7 +35,7 @@ void Failure::raise(const std::string& cause) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!raised()) {
     cause_ = cause;
-    raised_.store(true, std::memory_order_release);
+    raised_ = true;
   }
   changed_.notify_all();
 }
@@ -44,7 +43,7 @@ void Failure::raise(const std::string& cause) {
 void Failure::check() const {
   if (raised()) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    throw Error(cause_);
+    throw PeerFailure(cause_);
   }
 }
 

@@ -9,7 +9,15 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/error.h"
+
 namespace ringgrad::comm {
+
+// Thrown for it: another rank was lost or failed, or the ranks disagree.
+class PeerFailure : public Error {
+ public:
+  using Error::Error;
+};
 
 class Failure {
  public:
@@ -23,8 +31,8 @@ class Failure {
   // The cause that counts; the first one stays.
   void raise(const std::string& cause);
 
-  bool raised() const { return raised_.load(std::memory_order_acquire); }
-  // Throws Error with the cause if there is one. Everybody who waits calls it now and then.
+  bool raised() const { return raised_.load(); }
+  // Throws PeerFailure with the cause if there is one. Everybody who waits calls it now and then.
   void check() const;
 
  private:

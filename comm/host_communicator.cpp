@@ -271,7 +271,8 @@ class HostCommunicator : public Communicator {
             true));
   }
 
-  // The sum over all ranks of values up to `largest` stays below the largest half, 65504.
+  // The sum over all ranks of values up to `largest` stays below half of the largest half, so that
+  // rounding at each addition cannot pass it.
   void sum_halves(const Call& largest_call, const Call& sum_call, float* data) {
     float largest = largest_magnitude(data, sum_call.count);
     if (std::isnan(largest)) {  // which max would lose
@@ -280,9 +281,9 @@ class HostCommunicator : public Communicator {
     collectives_->all_reduce(largest_call, &largest);
     const bool usable = largest > 0 && std::isfinite(largest);
     const int exponent =
-        usable ? std::ilogb(65504.0 / static_cast<double>(size()) / static_cast<double>(largest))
+        usable ? std::ilogb(32768.0 / static_cast<double>(size()) / static_cast<double>(largest))
                : 0;
-    const float scale = std::ldexp(1.0F, std::clamp(exponent, -100, 100));
+    const float scale = std::ldexp(1.0F, std::clamp(exponent, -126, 120));
     const auto count = static_cast<std::size_t>(sum_call.count);
     if (halves_count_ < count) {
       halves_ = collectives_->allocate(count * sizeof(Half));
@@ -382,6 +383,10 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
     int size, std::chrono::milliseconds timeout) {
   const auto failure = std::make_shared<Failure>();
   std::vector<std::unique_ptr<Communicator>> communicators;
+  if (size == 1) {
+    communicators.push_back(make_single_communicator());
+    return communicators;
+  }
   for (SharedSegment& segment : SharedSegment::for_threads(size)) {
     const int rank = segment.rank();
     communicators.push_back(

@@ -37,6 +37,8 @@ constexpr int kMultiNodePort = 29500;
 // Ranks hear of a failure from the store and end by themselves; who does not is told, then killed.
 constexpr std::chrono::seconds kUntilTold{3};
 constexpr std::chrono::seconds kUntilKilled{4};
+// For the ranks of other nodes, which the store tells why the job ended.
+constexpr std::chrono::seconds kUntilLeft{30};
 
 volatile std::sig_atomic_t signals_seen = 0;
 volatile std::sig_atomic_t last_signal = 0;
@@ -45,6 +47,22 @@ void on_signal(int signal) {
   signals_seen = signals_seen + 1;
   last_signal = signal;
 }
+
+// What the launcher itself and its ranks print.
+struct Output {
+  OutputQueue out{STDOUT_FILENO};
+  OutputQueue err{STDERR_FILENO};
+  // Who asked for the end does not want to wait for a stalled terminal.
+  void drain() {
+    for (OutputQueue* queue : {&out, &err}) {
+      if (signals_seen > 0) {
+        queue->drain(std::chrono::seconds(1));
+      } else {
+        queue->drain();
+      }
+    }
+  }
+};
 
 struct Child {
   int rank = 0;
@@ -68,8 +86,8 @@ std::string description_of(int rank, int code) {
 class Job {
  public:
   Job(const LaunchOptions& options, const std::string& job, const std::string& secret,
-      int generation)
-      : options_(options), job_(job), secret_(secret), generation_(generation) {}
+      int generation, Output& output)
+      : options_(options), job_(job), secret_(secret), generation_(generation), output_(output) {}
 
   int run() {
     Socket listener;
@@ -98,8 +116,11 @@ class Job {
       keep_order();
     }
     drain();
+    wait_for_other_nodes();
     return first_failure_.value_or(0);
   }
+  // Of the launcher, or of a rank: then the job is not started again.
+  bool asked_to_stop() const { return stopping_since_.has_value(); }
 
  private:
   void start(int local, int port) {
@@ -128,9 +149,9 @@ class Job {
       child.log = Socket(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
       RINGGRAD_CHECK(child.log.valid(), "cannot write ", system_error(path, errno));
     }
-    for (const auto& [end, to] : {std::pair{out[0], STDOUT_FILENO}, {err[0], STDERR_FILENO}}) {
+    for (const auto& [end, to] : {std::pair{out[0], &output_.out}, {err[0], &output_.err}}) {
       fcntl(end, F_SETFL, O_NONBLOCK);
-      child.output.emplace_back(Socket(end), to, prefix, child.log.descriptor());
+      child.output.emplace_back(Socket(end), *to, prefix, child.log.descriptor());
     }
   }
 
@@ -212,18 +233,25 @@ class Job {
     std::vector<LineWriter*> writers;
     for (Child& child : children_) {
       for (LineWriter& writer : child.output) {
-        if (writer.open()) {
+        if (writer.ready()) {
           files.push_back({writer.descriptor(), POLLIN, 0});
           writers.push_back(&writer);
         }
       }
     }
+    for (OutputQueue* queue : {&output_.out, &output_.err}) {
+      if (!queue->empty()) {
+        files.push_back({queue->descriptor(), POLLOUT, 0});
+      }
+    }
     poll(files.data(), files.size(), 20);
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t i = 0; i < writers.size(); ++i) {
       if (files[i].revents != 0) {
         writers[i]->read_on();
       }
     }
+    output_.out.flush();
+    output_.err.flush();
   }
 
   void reap() {
@@ -242,11 +270,15 @@ class Job {
         failed_at_ = first_failure_ ? failed_at_ : Clock::now();
         first_failure_ = *child.code;
         const std::string what = description_of(child.rank, *child.code);
-        if (signals_seen == 0) {
-          std::fprintf(stderr, "ringgrad launch: %s; ending all ranks\n", what.c_str());
+        // A rank that was asked to stop has agreed with the others on it.
+        if (WIFEXITED(status) && (*child.code == 128 + SIGINT || *child.code == 128 + SIGTERM)) {
+          stop_all(*child.code - 128);
         }
-        if (store_ != nullptr) {
-          store_->fail(what);
+        if (!asked_to_stop()) {
+          output_.err.put(concat("ringgrad launch: ", what, "; ending all ranks\n"));
+          if (store_ != nullptr) {
+            store_->fail(what);
+          }
         }
       }
     }
@@ -257,18 +289,18 @@ class Job {
     const auto now = Clock::now();
     if (signals_seen > signals_passed_) {
       signals_passed_ = signals_seen;
-      if (signals_seen == 1) {
+      if (!signalled_at_) {
         signalled_at_ = now;
-        signal_all(last_signal);
-      } else {
+        stop_all(last_signal);
+      } else if (now - *signalled_at_ > kSameSignal) {
         signal_all(SIGKILL);
       }
     }
-    if (signals_seen > 0 && now - signalled_at_ > options_.grace) {
+    // While ranks save after a signal, the grace time counts, not a failure's.
+    if (stopping_since_ && now - *stopping_since_ > options_.grace) {
       signal_all(SIGKILL);
     }
-    // While ranks save after a signal, the grace time counts, not a failure's.
-    if (first_failure_ && signals_seen == 0) {
+    if (first_failure_ && !stopping_since_) {
       if (!told_ && now - failed_at_ > kUntilTold) {
         told_ = true;
         signal_all(SIGTERM);
@@ -276,6 +308,14 @@ class Job {
       if (now - failed_at_ > kUntilTold + kUntilKilled) {
         signal_all(SIGKILL);
       }
+    }
+  }
+
+  // Passes a signal on, once, whoever had it first.
+  void stop_all(int signal) {
+    if (!stopping_since_) {
+      stopping_since_ = Clock::now();
+      signal_all(signal);
     }
   }
 
@@ -290,11 +330,22 @@ class Job {
   void drain() {
     for (Child& child : children_) {
       for (LineWriter& writer : child.output) {
+        while (writer.open() && writer.read_on()) {
+          if (!writer.ready()) {
+            output_.drain();
+          }
+        }
         if (writer.open()) {
-          writer.read_on();
           writer.finish();
         }
       }
+    }
+  }
+
+  void wait_for_other_nodes() {
+    const Deadline deadline(kUntilLeft);
+    while (store_ != nullptr && signals_seen == signals_passed_ && !deadline.passed() &&
+           !store_->wait_until_left(Deadline(std::chrono::milliseconds(100)))) {
     }
   }
 
@@ -302,10 +353,12 @@ class Job {
   const std::string& job_;
   const std::string& secret_;
   int generation_;
+  Output& output_;
   std::vector<Child> children_;
   std::unique_ptr<StoreServer> store_;
   std::optional<int> first_failure_;
-  Clock::time_point failed_at_, signalled_at_;
+  Clock::time_point failed_at_;
+  std::optional<Clock::time_point> signalled_at_, stopping_since_;
   int signals_passed_ = 0;
   bool told_ = false;
 };
@@ -322,6 +375,7 @@ void check(const LaunchOptions& options) {
   RINGGRAD_CHECK(options.master_port >= 0 && options.master_port < 65536, "--master-port is ",
                  options.master_port);
   RINGGRAD_CHECK(options.max_restarts >= 0, "--max-restarts is ", options.max_restarts);
+  RINGGRAD_CHECK(options.grace.count() >= 0, "--grace is ", options.grace.count());
 }
 
 // Of all nodes: what the user set. On one node, made up.
@@ -348,20 +402,22 @@ int launch(const LaunchOptions& options) {
   std::signal(SIGTERM, on_signal);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  Output output;
   if (options.ranks > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
-    std::fprintf(stderr,
-                 "ringgrad launch: %d ranks, %d threads each (OMP_NUM_THREADS sets another "
-                 "number)\n",
-                 options.ranks, threads_of_each(options));
+    output.err.put(concat("ringgrad launch: ", options.ranks, " ranks, ",
+                          counted(threads_of_each(options), "thread"),
+                          " each (OMP_NUM_THREADS sets another number)\n"));
   }
   for (int generation = 0;; ++generation) {
-    const int code = Job(options, job, secret, generation).run();
+    Job attempt(options, job, secret, generation, output);
+    const int code = attempt.run();
     const bool mistake = code == 2;
-    if (code == 0 || mistake || signals_seen > 0 || generation == options.max_restarts) {
+    if (code == 0 || mistake || attempt.asked_to_stop() || generation == options.max_restarts) {
+      output.drain();
       return code;
     }
-    std::fprintf(stderr, "ringgrad launch: restart %d of %d\n", generation + 1,
-                 options.max_restarts);
+    output.err.put(
+        concat("ringgrad launch: restart ", generation + 1, " of ", options.max_restarts, "\n"));
   }
 }
 

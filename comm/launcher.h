@@ -21,6 +21,10 @@ struct LaunchOptions {
   std::chrono::seconds grace{30};  // from a signal until what still runs is killed
 };
 
+// Of two signals that close the second is the first once more, sent to a process and to its group
+// (as timeout(1) does).
+constexpr std::chrono::milliseconds kSameSignal{500};
+
 // Exit code of a rank that ended because another one failed (EX_TEMPFAIL of sysexits.h).
 constexpr int kPeerFailed = 75;
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64 * 1024;  // a longer one is broken
 
-// A terminal that went away, or a full disk, ends nothing.
+// A full disk ends nothing.
 void write_all(int descriptor, const std::string& text) {
   std::size_t at = 0;
   while (descriptor >= 0 && at < text.size()) {
@@ -26,19 +26,17 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-void LineWriter::read_on() {
+bool LineWriter::read_on() {
   char chunk[16384];
-  for (;;) {
-    const ssize_t got = read(pipe_.descriptor(), chunk, sizeof chunk);
-    if (got > 0) {
-      take(chunk, static_cast<std::size_t>(got));
-      continue;
-    }
-    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      finish();
-    }
-    return;
+  const ssize_t got = read(pipe_.descriptor(), chunk, sizeof chunk);
+  if (got > 0) {
+    take(chunk, static_cast<std::size_t>(got));
+    return true;
   }
+  if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    finish();
+  }
+  return false;
 }
 
 void LineWriter::finish() {
@@ -61,11 +59,11 @@ void LineWriter::take(const char* text, std::size_t bytes) {
   }
 }
 
-// One write for one line: lines of different ranks are never torn.
+// Put whole: lines of different ranks are never torn.
 void LineWriter::put() {
   line_ += '\n';
   write_all(log_, line_);
-  write_all(to_, prefix_ + line_);
+  to_.put(prefix_ + line_);
   line_.clear();
 }
 

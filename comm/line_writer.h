@@ -3,21 +3,25 @@
 
 #include <string>
 
+#include "comm/output_queue.h"
 #include "comm/socket.h"
 
 namespace ringgrad::comm {
 
 class LineWriter {
  public:
-  // Reads from `pipe`, whose other end the rank holds; writes to the descriptor `to`, and without
-  // the prefix to `log` (-1: nowhere). Neither is closed.
-  LineWriter(Socket pipe, int to, std::string prefix, int log)
+  // Reads from `pipe`, whose other end the rank holds; puts lines into `to`, and without the prefix
+  // into the file `log` (-1: nowhere). Neither is closed.
+  LineWriter(Socket pipe, OutputQueue& to, std::string prefix, int log)
       : pipe_(std::move(pipe)), to_(to), prefix_(std::move(prefix)), log_(log) {}
 
   int descriptor() const { return pipe_.descriptor(); }
   bool open() const { return pipe_.valid(); }
-  // Takes what is there, without waiting; closes itself at the end.
-  void read_on();
+  // Whether there is room for what it would read.
+  bool ready() const { return open() && !to_.full(); }
+  // Takes some of what is there, without waiting; closes itself at the end. False if nothing was
+  // there.
+  bool read_on();
   // Puts out what is left of a last line, and closes.
   void finish();
 
@@ -26,7 +30,7 @@ class LineWriter {
   void put();
 
   Socket pipe_;
-  int to_;
+  OutputQueue& to_;
   std::string prefix_;
   int log_;
   std::string line_;

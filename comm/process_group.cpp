@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "comm/collectives.h"
@@ -31,20 +33,22 @@ struct Membership {
   std::unique_ptr<StoreClient> client;
 };
 
-// Accepts until `wanted` ranks proved themselves; strangers are turned away. Stops early when
-// `stop` says so.
+// Accepts the ranks that `expected` names, each once, until all have come or `stop` says so;
+// strangers are turned away.
 std::map<int, Socket> accept_ranks(const Socket& listener, const std::string& secret,
-                                   const std::string& role, std::size_t wanted,
-                                   const Deadline& deadline, const std::atomic<bool>* stop) {
+                                   const std::string& role, std::set<int> expected,
+                                   const std::function<bool()>& stop) {
   std::map<int, Socket> ranks;
-  while (ranks.size() < wanted && !deadline.passed() && (stop == nullptr || !*stop)) {
+  while (!expected.empty() && !stop()) {
     Socket socket = accept_one(listener, Deadline(std::chrono::milliseconds(20)));
     if (!socket.valid()) {
       continue;
     }
     try {
       const int rank = proven_rank(socket, secret, role, Deadline(kStrangerTime));
-      ranks[rank] = std::move(socket);
+      if (expected.erase(rank) > 0) {
+        ranks[rank] = std::move(socket);
+      }
     } catch (const Error&) {
       continue;
     }
@@ -65,9 +69,13 @@ class HostGroup {
     // Others may knock while this rank still looks for its own leader.
     std::atomic<bool> stop{false};
     std::map<int, Socket> members;
+    std::set<int> others;
+    for (int rank = place_.rank + 1; rank < place_.size; ++rank) {
+      others.insert(rank);
+    }
     std::thread door([&] {
-      members = accept_ranks(listener, place_.secret, "host", static_cast<std::size_t>(place_.size),
-                             deadline_, &stop);
+      members = accept_ranks(listener, place_.secret, "host", others,
+                             [&] { return stop || deadline_.passed(); });
     });
     Socket to_leader;
     std::string error;
@@ -99,7 +107,7 @@ class HostGroup {
 
  private:
   Socket knock(int rank) {
-    Socket socket = connect_local(store_.get(concat("local/", rank), deadline_));
+    Socket socket = connect_local(store_.get(concat("local/", rank), deadline_), deadline_);
     if (socket.valid()) {
       prove_rank(socket, place_.secret, "host", place_.rank, deadline_);
     }
@@ -107,18 +115,13 @@ class HostGroup {
   }
 
   void hand_memory_on(const Socket& to_leader, const std::map<int, Socket>& members) {
-    int file = -1;
-    if (leader_ == place_.rank) {
-      file = SharedSegment::create_file(place_.size);
-      for (const auto& [rank, socket] : members) {
-        send_descriptor(socket, file, deadline_);
-      }
-    } else {
-      file = receive_descriptor(to_leader, deadline_);
+    const Socket file(leader_ == place_.rank ? SharedSegment::create_file(place_.size)
+                                             : receive_descriptor(to_leader, deadline_));
+    for (const auto& [rank, socket] : members) {
+      send_descriptor(socket, file.descriptor(), deadline_);
     }
-    segment_ =
-        std::make_unique<SharedSegment>(SharedSegment::map_file(file, place_.rank, place_.size));
-    close(file);
+    segment_ = std::make_unique<SharedSegment>(
+        SharedSegment::map_file(file.descriptor(), place_.rank, place_.size));
   }
 
   StoreClient& store_;
@@ -129,33 +132,40 @@ class HostGroup {
   std::unique_ptr<SharedSegment> segment_;
 };
 
+// Where the left neighbour finds this rank: at the address that reaches the store, unless that one
+// is loopback for ranks of several hosts: then the store is on this host, and the others reach it
+// under the name that they were given.
 std::unique_ptr<Transport> connect_ring(StoreClient& store, const Placement& place,
-                                        const std::string& interface, const Deadline& deadline) {
-  const std::string address =
-      interface.empty() ? store.own_address() : interface_address(interface);
-  const Socket listener = listen_tcp(address, 0);
+                                        const std::string& interface, const Failure& failure,
+                                        const Deadline& deadline) {
+  std::string address = interface.empty() ? store.own_address() : interface_address(interface);
+  const bool by_name = !place.one_host() && is_loopback(address);
+  const Socket listener = listen_tcp(by_name ? "" : address, 0);
+  address = by_name ? place.master_addr : address;
   store.set(concat("ring/", place.rank), concat(port_of(listener), " ", address));
   const int right = (place.rank + 1) % place.size;
   const int left = (place.rank + place.size - 1) % place.size;
+  std::atomic<bool> stop{false};
   Socket from_left;
   std::thread door([&] {
-    auto ranks = accept_ranks(listener, place.secret, "ring", 1, deadline, nullptr);
-    if (ranks.count(left) > 0) {
-      from_left = std::move(ranks[left]);
-    }
+    from_left = std::move(accept_ranks(listener, place.secret, "ring", {left}, [&] {
+      return stop || failure.raised() || deadline.passed();
+    })[left]);
   });
   Socket to_right;
   std::string error;
   try {
     const std::string target = store.get(concat("ring/", right), deadline);
     const std::size_t space = target.find(' ');
-    to_right =
-        connect_tcp({target.substr(space + 1), std::stoi(target.substr(0, space))}, deadline);
+    to_right = connect_tcp({target.substr(space + 1), std::stoi(target.substr(0, space))}, deadline,
+                           [&] { failure.check(); });
     prove_rank(to_right, place.secret, "ring", place.rank, deadline);
   } catch (const std::exception& thrown) {
     error = concat("rank ", place.rank, " cannot reach rank ", right, ": ", thrown.what());
+    stop = true;
   }
   door.join();
+  failure.check();
   RINGGRAD_CHECK(error.empty(), error);
   RINGGRAD_CHECK(from_left.valid(), "rank ", left, " did not connect to rank ", place.rank);
   return make_tcp_transport(place.rank, place.size, std::move(to_right), std::move(from_left));
@@ -163,10 +173,14 @@ std::unique_ptr<Transport> connect_ring(StoreClient& store, const Placement& pla
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_process_group(const Placement& place,
+std::unique_ptr<Communicator> join_process_group(const Placement& given,
                                                  const ProcessGroupOptions& options) {
-  if (place.size == 1) {
+  if (given.size == 1) {
     return make_single_communicator();
+  }
+  Placement place = given;
+  if (place.secret.empty()) {  // which placement_from allows on one host
+    place.secret = host_secret(host_secret_file());
   }
   const Deadline deadline(options.join_timeout);
   const JobIdentity identity{place.job, place.secret, options.config, place.size, place.generation};
@@ -177,15 +191,15 @@ std::unique_ptr<Communicator> join_process_group(const Placement& place,
     membership->server = std::make_unique<StoreServer>(
         identity, listen_tcp(place.one_host() ? "127.0.0.1" : "", place.master_port));
   }
-  const std::string store_host = hosts && place.one_host() ? "127.0.0.1" : place.master_addr;
+  const std::string store_host = place.one_host() ? "127.0.0.1" : place.master_addr;
   membership->client = std::make_unique<StoreClient>(Address{store_host, place.master_port},
                                                      identity, place.rank, failure, deadline);
   StoreClient& store = *membership->client;
-  store.wait_for_everybody(deadline);
   // The object dies with the communicator, after its last report.
   failure->report_through(
       [client = membership->client.get()](const std::string& cause) { client->fail(cause); });
   try {
+    store.wait_for_everybody(deadline);
     std::unique_ptr<Collectives> collectives;
     std::string description = "ring over TCP";
     if (options.transport != "tcp") {
@@ -198,12 +212,18 @@ std::unique_ptr<Communicator> join_process_group(const Placement& place,
       }
     }
     if (collectives == nullptr) {
-      collectives = make_ring_collectives(connect_ring(store, place, options.interface, deadline),
-                                          failure, options.timeout);
+      collectives =
+          make_ring_collectives(connect_ring(store, place, options.interface, *failure, deadline),
+                                failure, options.timeout);
     }
     return make_host_communicator(std::move(collectives), place.local_rank, std::move(description),
                                   membership);
+  } catch (const PeerFailure& error) {
+    throw PeerFailure(failure->fail(error.what()));
   } catch (const std::exception& error) {
+    if (failure->raised()) {  // elsewhere
+      throw PeerFailure(failure->fail(error.what()));
+    }
     throw Error(failure->fail(error.what()));
   }
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "runtime/error.h"
 #include "runtime/file.h"
@@ -62,6 +63,19 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
+// Of a list as Slurm abbreviates it: "2(x3),1" is two tasks on each of nodes 0 to 2, one on node 3.
+int tasks_of_node(const std::string& list, int node) {
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t times = part.find("(x");
+    node -= times == std::string::npos ? 1 : std::atoi(part.c_str() + times + 2);
+    if (node < 0) {
+      return std::max(1, std::atoi(part.c_str()));
+    }
+  }
+  throw Error(concat("Slurm's task counts '", list, "' say nothing of this node"));
+}
+
 Placement from_env(const Reader& env) {
   env.require("WORLD_SIZE", "RANK");
   Placement place;
@@ -73,10 +87,10 @@ Placement from_env(const Reader& env) {
   }
   place.master_addr = env.text("MASTER_ADDR");
   place.master_port = env.number("MASTER_PORT", kDefaultPort);
-  place.local_rank = env.number("LOCAL_RANK", place.rank);
   const bool loopback = place.master_addr == "127.0.0.1" || place.master_addr == "localhost" ||
                         place.master_addr == "::1";
-  place.local_size = env.number("LOCAL_WORLD_SIZE", loopback ? place.size : 1);
+  place.local_rank = env.number("LOCAL_RANK", loopback ? place.rank : 0);
+  place.local_size = env.number("LOCAL_WORLD_SIZE", loopback ? place.size : place.local_rank + 1);
   place.store_is_hosted = env.text("RINGGRAD_STORE") == "hosted";
   if (env.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
     place.master_port = env.number("RINGGRAD_STORE_PORT", place.master_port + 1);
@@ -120,8 +134,8 @@ std::optional<Placement> place_of(const Reader& env) {
                         env.number("MPI_LOCALNRANKS", 1), env.text("PMI_ID"), "");
   }
   if (env.has("SLURM_PROCID") && env.has("SLURM_STEP_ID")) {
-    // "2(x3),1": the first node's number will do.
-    const int on_node = std::max(1, std::atoi(env.text("SLURM_STEP_TASKS_PER_NODE").c_str()));
+    const int on_node =
+        tasks_of_node(env.text("SLURM_STEP_TASKS_PER_NODE", "1"), env.number("SLURM_NODEID", 0));
     return from_manager(
         env, "Slurm", "SLURM_PROCID",
         env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "SLURM_LOCALID",

@@ -1,13 +1,19 @@
 #include "comm/secret.h"
 
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/file.h"
 
 namespace ringgrad::comm {
 namespace {
@@ -16,6 +22,7 @@ constexpr std::size_t kNonceBytes = 16;
 constexpr std::size_t kNonceDigits = 2 * kNonceBytes;
 constexpr std::size_t kProofDigits = 64;
 constexpr std::size_t kRankDigits = 8;
+constexpr std::size_t kHostSecretDigits = 64;
 
 std::string hex(const unsigned char* bytes, std::size_t count) {
   static const char* digits = "0123456789abcdef";
@@ -32,6 +39,31 @@ std::string message_of(const std::string& role, const std::string& nonce, const 
 }
 
 }  // namespace
+
+std::filesystem::path host_secret_file() {
+  return std::filesystem::temp_directory_path() / concat("ringgrad-secret-", geteuid());
+}
+
+std::string host_secret(const std::filesystem::path& path) {
+  const Socket file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  RINGGRAD_CHECK(file.valid(), "cannot open ", system_error(path, errno));
+  struct stat status {};
+  RINGGRAD_CHECK(fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode) &&
+                     status.st_uid == geteuid() && (status.st_mode & 077U) == 0,
+                 path.string(), " is open to other users; remove it, or set RINGGRAD_SECRET");
+  // Whoever comes first writes it; the others wait for that.
+  RINGGRAD_CHECK(flock(file.descriptor(), LOCK_EX) == 0, "cannot lock ", system_error(path, errno));
+  std::string secret(kHostSecretDigits, '\0');
+  const ssize_t got = pread(file.descriptor(), secret.data(), secret.size(), 0);
+  if (got == static_cast<ssize_t>(secret.size())) {
+    return secret;
+  }
+  secret = random_hex(kHostSecretDigits / 2);
+  RINGGRAD_CHECK(pwrite(file.descriptor(), secret.data(), secret.size(), 0) ==
+                     static_cast<ssize_t>(secret.size()),
+                 "cannot write ", system_error(path, errno));
+  return secret;
+}
 
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> random(bytes);

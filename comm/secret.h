@@ -2,11 +2,17 @@
 // it without sending it: each answers the other's challenge with an HMAC-SHA256 over it.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "comm/socket.h"
 
 namespace ringgrad::comm {
+
+// What the ranks of one user on one host share without anybody's doing: the content of a file that
+// this user alone can read, made if it is not there. Error if others could have written or read it.
+std::string host_secret(const std::filesystem::path& file);
+std::filesystem::path host_secret_file();
 
 // `bytes` random bytes in hexadecimal digits.
 std::string random_hex(std::size_t bytes);

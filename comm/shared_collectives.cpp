@@ -44,6 +44,7 @@ constexpr int kMaxRanks = 256;
 // One line of the cache for each writer.
 struct alignas(64) Slot {
   std::atomic<std::int64_t> turn;  // posted by this rank
+  std::atomic<bool> inside;        // it reads or writes other ranks' memory now
   Call call[2];                    // by the turn's parity
   std::uint64_t token[2];
 };
@@ -113,14 +114,19 @@ class SharedCollectives : public Collectives {
       sum(call, reduction, 0, call.count, parts, {bytes});
       return;
     }
-    post(call, segment_.token(data, total));
-    if (all_tokens()) {
+    const bool reached = lend(call, data, total, [&] {
+      if (!all_tokens()) {
+        return false;
+      }
       std::vector<Byte*> buffers;
       for (int r = 0; r < size(); ++r) {
         buffers.push_back(segment_.address(slot(r).token[parity()]));
       }
       work(
           call, reduction, 0, call.count, [&](int of) { return buffers[index(of)]; }, buffers);
+      return true;
+    });
+    if (reached) {
       return;
     }
     const auto piece = static_cast<std::int64_t>(kPieceBytes / element);
@@ -144,13 +150,18 @@ class SharedCollectives : public Collectives {
     auto* bytes = static_cast<Byte*>(data);
     const std::size_t total = static_cast<std::size_t>(call.count) * size_of(call.dtype);
     const bool root = rank() == call.root;
-    post(call, segment_.token(data, total));
-    const std::uint64_t token = slot(call.root).token[parity()];
-    if (token != 0) {
+    const bool reached = lend(call, data, total, [&] {
+      const std::uint64_t token = slot(call.root).token[parity()];
+      if (token == 0) {
+        return false;
+      }
       if (!root) {
-        copy(bytes, segment_.address(token), total);
+        inside([&] { copy(bytes, segment_.address(token), total); });
       }
       post(call, 0);
+      return true;
+    });
+    if (reached) {
       return;
     }
     for (std::size_t begin = 0; begin < total; begin += kPieceBytes) {
@@ -261,6 +272,38 @@ class SharedCollectives : public Collectives {
     }
   }
 
+  // Begins a turn in which the others may reach `data`, and runs `body`, which returns with all of
+  // them through with it. A rank that leaves by an error is about to free its memory: it waits
+  // until nobody is inside any more; who comes later sees the failure.
+  template <class Body>
+  bool lend(const Call& call, void* data, std::size_t bytes, Body&& body) {
+    try {
+      post(call, segment_.token(data, bytes));
+      return body();
+    } catch (const std::exception& error) {
+      failure().fail(error.what());
+      for (int r = 0; segment_.one_process() && r < size(); ++r) {
+        while (r != rank() && slot(r).inside.load()) {
+          std::this_thread::yield();
+        }
+      }
+      throw;
+    }
+  }
+
+  // Runs what reads or writes other ranks' memory, unless they may be leaving with it.
+  template <class Access>
+  void inside(Access&& access) {
+    std::atomic<bool>& mine = slot(rank()).inside;
+    mine.store(true);
+    const bool failed = failure().raised();
+    if (!failed) {
+      access();
+    }
+    mine.store(false);
+    failure().check();
+  }
+
   // Takes blocks of elements [begin, begin + n) until none is left, then waits for the others'.
   void work(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
             const Sources& sources, const std::vector<Byte*>& results) {
@@ -273,7 +316,7 @@ class SharedCollectives : public Collectives {
       }
       const std::int64_t first = begin + taken * block;
       const std::int64_t count = std::min(block, begin + n - first);
-      sum(call, reduction, first, count, sources, results);
+      inside([&] { sum(call, reduction, first, count, sources, results); });
       if (control_.done.take(turn_, blocks) + 1 == blocks) {
         control_.doorbell.ring();
       }

@@ -26,6 +26,8 @@ class SharedSegment {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // Whether ranks reach each other's own memory, which its owner may free.
+  bool one_process() const { return one_process_; }
   unsigned char* control() const { return base(); }  // zeros at first
   unsigned char* staging(int rank) const;
 

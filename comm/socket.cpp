@@ -167,7 +167,14 @@ std::string interface_address(const std::string& interface) {
   throw Error(concat("no network interface ", interface, " with an address"));
 }
 
-Socket connect_tcp(const Address& address, const Deadline& deadline) {
+bool is_loopback(const std::string& address) {
+  in6_addr six{};
+  return address.rfind("127.", 0) == 0 ||
+         (inet_pton(AF_INET6, address.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+}
+
+Socket connect_tcp(const Address& address, const Deadline& deadline,
+                   const std::function<void()>& check) {
   std::string reason = "no time";
   while (!deadline.passed()) {
     const Addresses found = resolve(address.host.c_str(), address.port, 0, reason);
@@ -175,8 +182,13 @@ Socket connect_tcp(const Address& address, const Deadline& deadline) {
       Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
       int error = connect(socket.descriptor(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
       if (error == EINPROGRESS) {
+        bool answered = false;
+        while (!answered && !deadline.passed()) {
+          check();
+          answered = wait_for(socket.descriptor(), POLLOUT, Deadline(kRetry));
+        }
         error = ETIMEDOUT;
-        if (wait_for(socket.descriptor(), POLLOUT, deadline)) {
+        if (answered) {
           socklen_t length = sizeof error;
           getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
         }
@@ -187,18 +199,23 @@ Socket connect_tcp(const Address& address, const Deadline& deadline) {
       }
       reason = reason_of(error);
     }
+    check();
     std::this_thread::sleep_for(kRetry);
   }
   throw Error(concat("cannot reach ", address.text(), ": ", reason));
 }
 
-Socket connect_local(const std::string& name) {
+Socket connect_local(const std::string& name, const Deadline& deadline) {
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   socklen_t length = 0;
   const sockaddr_un address = local_address(name, length);
-  return connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) == 0
-             ? std::move(socket)
-             : Socket();
+  while (connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    if (!would_wait(errno) || deadline.passed()) {  // it waits while many others knock
+      return {};
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
+  return socket;
 }
 
 Socket accept_one(const Socket& listener, const Deadline& deadline) {

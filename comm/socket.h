@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -44,11 +45,15 @@ std::string own_address(const Socket& connection);
 // The first address of a network interface; Error if there is none of that name.
 std::string interface_address(const std::string& interface);
 
+// Whether only this host reaches an address, given as a number.
+bool is_loopback(const std::string& address);
+
 // Resolves and connects, again and again until it works or the deadline passes: pods and processes
-// start in any order.
-Socket connect_tcp(const Address& address, const Deadline& deadline);
+// start in any order. `check` is called now and then, and ends it by throwing.
+Socket connect_tcp(
+    const Address& address, const Deadline& deadline, const std::function<void()>& check = [] {});
 // An invalid Socket if nobody listens there.
-Socket connect_local(const std::string& name);
+Socket connect_local(const std::string& name, const Deadline& deadline);
 // Invalid if nobody came before the deadline.
 Socket accept_one(const Socket& listener, const Deadline& deadline);
 

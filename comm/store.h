@@ -54,7 +54,8 @@ class StoreServer {
 
 class StoreClient {
  public:
-  // Connects and shows itself; Error if the store cannot be reached, or refuses. What fails the job
+  // Connects and shows itself; Error if the store cannot be reached, or refuses, PeerFailure if it
+  // ends or has gone on to a later generation. What fails the job
   // is raised in `failure`.
   StoreClient(const Address& store, JobIdentity identity, int rank,
               std::shared_ptr<Failure> failure, const Deadline& deadline);

@@ -46,7 +46,7 @@ class StoreClient::Impl {
   }
 
   void say(const json& message) {
-    const std::string line = message.dump() + "\n";
+    const std::string line = text_of(message) + "\n";
     const std::lock_guard<std::mutex> lock(sending_);
     send_all(socket_, line.data(), line.size(), Deadline(kLostAfter));
   }
@@ -80,6 +80,9 @@ class StoreClient::Impl {
       std::this_thread::sleep_for(kRetry);
       return false;
     }
+    if (answer.value("late", false)) {
+      throw PeerFailure(concat("rank ", rank_, " comes late: ", text_of(answer, "refused")));
+    }
     RINGGRAD_CHECK(!answer.contains("refused"), "rank ", rank_, " was refused by ", store_.text(),
                    ": ", text_of(answer, "refused"));
     RINGGRAD_CHECK(same_proof(text_of(answer, "proof"),
@@ -100,7 +103,8 @@ class StoreClient::Impl {
       try {
         receive_all(socket_, &byte, 1, deadline);
       } catch (const Error& error) {
-        throw Error(concat("the store at ", store_.text(), " does not answer: ", error.what()));
+        throw PeerFailure(
+            concat("the store at ", store_.text(), " does not answer: ", error.what()));
       }
       buffer_ += byte;
     }
@@ -193,7 +197,7 @@ void StoreClient::wait_for_everybody(const Deadline& deadline) {
   if (impl_->ask({{"get", "everybody"}}, "everybody", deadline).empty()) {
     const std::string missing =
         impl_->ask({{"missing", true}}, "?missing", Deadline(std::chrono::seconds(5)));
-    throw Error("not all ranks came in time; missing: " + missing);
+    throw PeerFailure("not all ranks came in time; missing: " + missing);
   }
 }
 

@@ -166,11 +166,16 @@ class StoreServer::Impl {
   }
 
   void join(Peer& peer, const json& hello) {
-    const std::string why = objection(peer, hello);
+    // Who cannot prove the secret learns nothing else.
+    const bool proven =
+        same_proof(text_of(hello, "proof"), rank_proof(identity_.secret, peer.challenge, hello));
+    const std::string why = proven ? objection(hello) : "the secret differs from this job's";
     if (!why.empty()) {
       // A node that restarted before this one did comes again later.
-      const bool early = hello.value("generation", 0) > identity_.generation;
-      say(peer, {{"refused", why}, {"early", early}});
+      const int generation = proven ? number_of(hello, "generation") : identity_.generation;
+      say(peer, {{"refused", why},
+                 {"early", generation > identity_.generation},
+                 {"late", generation < identity_.generation}});
       peer.refused = true;
       return;
     }
@@ -188,15 +193,14 @@ class StoreServer::Impl {
     }
   }
 
-  // Why this rank may not join; empty if it may. Who cannot prove the secret learns nothing else.
-  std::string objection(const Peer& peer, const json& hello) {
-    if (!same_proof(text_of(hello, "proof"), rank_proof(identity_.secret, peer.challenge, hello))) {
-      return "the secret differs from this job's";
-    }
-    const auto number = [&](const char* field) {
-      const auto found = hello.find(field);
-      return found != hello.end() && found->is_number_integer() ? found->get<int>() : -1;
-    };
+  static int number_of(const json& message, const char* field) {
+    const auto found = message.find(field);
+    return found != message.end() && found->is_number_integer() ? found->get<int>() : -1;
+  }
+
+  // Why this rank may not join; empty if it may.
+  std::string objection(const json& hello) {
+    const auto number = [&](const char* field) { return number_of(hello, field); };
     const auto differs = [&](const std::string& what, const auto& theirs, const auto& ours) {
       return concat("rank ", number("rank"), " comes with ", what, " ", theirs, ", this job has ",
                     ours);
@@ -262,7 +266,7 @@ class StoreServer::Impl {
   }
 
   // Queued; goes out with the next exchange.
-  static void say(Peer& peer, const json& message) { peer.out += message.dump() + "\n"; }
+  static void say(Peer& peer, const json& message) { peer.out += text_of(message) + "\n"; }
 
   JobIdentity identity_;
   Socket listener_;

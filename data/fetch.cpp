@@ -3,10 +3,13 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
@@ -157,6 +160,26 @@ void unpack(const fs::path& path, const fs::path& folder) {
   check(archive_write_close(writer.get()), writer.get());
 }
 
+// Keeps other processes (the ranks of a job that all download) from fetching into the same folder
+// for as long as it lives; waits for one that does.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    RINGGRAD_CHECK(descriptor_ >= 0, "cannot open ", system_error(folder, errno));
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      std::fprintf(stderr, "waiting for another process that downloads into %s\n", folder.c_str());
+      flock(descriptor_, LOCK_EX);
+    }
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() { close(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
 bool complete(const Archive& archive, const fs::path& folder) {
   return std::all_of(archive.members.begin(), archive.members.end(),
                      [&](const std::string& member) { return fs::exists(folder / member); });
@@ -185,13 +208,14 @@ Archive known_archive(const std::string& name) {
 }
 
 void fetch(const Archive& archive, const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  RINGGRAD_CHECK(!error, "cannot make folder ", folder.string(), ": ", error.message());
+  const FolderLock lock(folder);
   if (complete(archive, folder)) {
     std::fprintf(stderr, "%s is there already\n", folder.c_str());
     return;
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  RINGGRAD_CHECK(!error, "cannot make folder ", folder.string(), ": ", error.message());
   const fs::path part = folder / (archive.file_name + ".part");
   if (size_or_zero(part) > archive.bytes) {
     fs::remove(part);

@@ -20,25 +20,19 @@ const std::vector<Backend>& backends() {
   return list;
 }
 
-std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, int count,
-                                                    int threads) {
+std::unique_ptr<Context> open_context(const std::string& device, int threads, int index) {
   const std::size_t colon = device.find(':');
   const std::string name = device.substr(0, colon);
   const std::string argument = colon == std::string::npos ? "" : device.substr(colon + 1);
   std::string known;
   for (const Backend& backend : backends()) {
-    if (backend.name != name) {
-      known += (known.empty() ? "" : ", ") + backend.name;
-      continue;
+    if (backend.name == name) {
+      const std::vector<std::string> devices = backend.list(argument);
+      return std::make_unique<Context>(
+          backend.open(devices[static_cast<std::size_t>(index) % devices.size()]),
+          backend.operations(), threads > 0 ? threads : cpu_features().cores);
     }
-    const std::vector<std::string> devices = backend.list(argument);
-    std::vector<std::unique_ptr<Context>> contexts;
-    for (int i = 0; i < count; ++i) {
-      contexts.push_back(std::make_unique<Context>(
-          backend.open(devices[static_cast<std::size_t>(i) % devices.size()]), backend.operations(),
-          threads > 0 ? threads : cpu_features().cores));
-    }
-    return contexts;
+    known += (known.empty() ? "" : ", ") + backend.name;
   }
   RINGGRAD_CHECK(name != "cuda",
                  "device cuda: this program was built without CUDA; configure with "
@@ -47,8 +41,13 @@ std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, i
   throw Error(concat("device ", device, " is unknown; expected one of: ", known));
 }
 
-std::unique_ptr<Context> open_context(const std::string& device, int threads) {
-  return std::move(open_contexts(device, 1, threads).front());
+std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, int count,
+                                                    int threads) {
+  std::vector<std::unique_ptr<Context>> contexts;
+  for (int index = 0; index < count; ++index) {
+    contexts.push_back(open_context(device, threads, index));
+  }
+  return contexts;
 }
 
 }  // namespace ringgrad::kernels

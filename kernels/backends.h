@@ -25,10 +25,10 @@ struct Backend {
 // To add a backend: fill a DeviceTable and an OperationTable, and append it in backends.cpp.
 const std::vector<Backend>& backends();
 
-// One replica on the first device that `device` names ("cpu", "reference", "cuda:1",
-// "emulated:k80x4"). threads = 0: all cores. An unknown device is an Error that lists the known
-// ones.
-std::unique_ptr<Context> open_context(const std::string& device, int threads = 0);
+// A replica on the first of the devices that `device` names ("cpu", "reference", "cuda:1",
+// "emulated:k80x4"), or for the `index`-th replica on the one whose turn it is. threads = 0: all
+// cores. An unknown device is an Error that lists the known ones.
+std::unique_ptr<Context> open_context(const std::string& device, int threads = 0, int index = 0);
 // `count` replicas, one on each device that `device` names, in turn if there are fewer.
 std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, int count,
                                                     int threads = 0);

@@ -24,6 +24,12 @@ std::string concat(const Parts&... parts) {
   return text.str();
 }
 
+// "1 thread", "2 threads".
+template <class Number>
+std::string counted(Number count, const char* noun) {
+  return concat(count, " ", noun, count == 1 ? "" : "s");
+}
+
 [[noreturn]] inline void abort_with(const char* file, int line, const char* what) {
   std::fprintf(stderr, "%s:%d: broken invariant: %s\n", file, line, what);
   std::abort();

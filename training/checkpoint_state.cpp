@@ -21,11 +21,6 @@ json machine_of(const Context& context) {
           {"instruction set", cpu_features().best_name}};
 }
 
-// Folder names need not be UTF-8; JSON must be.
-std::string text_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 json parsed(const StateText& state, const char* key) {
   const auto found = state.find(key);
   RINGGRAD_CHECK(found != state.end(), "the checkpoint has no entry ", key);
@@ -48,6 +43,7 @@ Position position_of(const json& p) {
   position.epoch = field<int>(p, "epoch");
   position.step = field<long>(p, "step");
   position.total_steps = field<long>(p, "total_steps");
+  position.optimizer_steps = field<long>(p, "optimizer_steps");
   position.totals = {field<double>(p, "loss_sum"), field<std::int64_t>(p, "correct"),
                      field<std::int64_t>(p, "samples")};
   position.best_accuracy = field<double>(p, "best_accuracy");
@@ -56,6 +52,11 @@ Position position_of(const json& p) {
 }
 
 }  // namespace
+
+// Folder names need not be UTF-8; JSON must be.
+std::string readable(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 data::TransformKind resolved_transform(const TrainOptions& options) {
   if (options.transform != "auto") {
@@ -77,7 +78,7 @@ data::DatasetOptions dataset_options(const TrainOptions& options) {
 }
 
 StateText describe_run(const TrainOptions& options, const data::Dataset& dataset) {
-  return {{kOptions, text_of(to_json(options))}, {kClasses, text_of(json(dataset.classes()))}};
+  return {{kOptions, readable(to_json(options))}, {kClasses, readable(json(dataset.classes()))}};
 }
 
 RunDescription described_run(const StateText& text, const std::string& source) {
@@ -91,14 +92,15 @@ RunDescription described_run(const StateText& text, const std::string& source) {
 }
 
 std::string to_text(const Position& position) {
-  return text_of(json{{"epoch", position.epoch},
-                      {"step", position.step},
-                      {"total_steps", position.total_steps},
-                      {"loss_sum", position.totals.loss_sum},
-                      {"correct", position.totals.correct},
-                      {"samples", position.totals.samples},
-                      {"best_accuracy", position.best_accuracy},
-                      {"world", position.world}});
+  return readable(json{{"epoch", position.epoch},
+                       {"step", position.step},
+                       {"total_steps", position.total_steps},
+                       {"optimizer_steps", position.optimizer_steps},
+                       {"loss_sum", position.totals.loss_sum},
+                       {"correct", position.totals.correct},
+                       {"samples", position.totals.samples},
+                       {"best_accuracy", position.best_accuracy},
+                       {"world", position.world}});
 }
 
 Position position_from_text(const std::string& text) {
@@ -107,8 +109,8 @@ Position position_from_text(const std::string& text) {
 
 StateText to_state(const Position& position, const TrainOptions& options, const Context& context) {
   return {{kPosition, to_text(position)},
-          {kOptions, text_of(to_json(options))},
-          {kMachine, text_of(machine_of(context))}};
+          {kOptions, readable(to_json(options))},
+          {kMachine, readable(machine_of(context))}};
 }
 
 Position position_from(const StateText& state) {
@@ -127,14 +129,15 @@ std::vector<std::string> differences(const StateText& state, const TrainOptions&
   const auto compare = [&](const json& before, const json& now, const char* what) {
     for (const auto& [key, value] : now.items()) {
       if (before.contains(key) && before.at(key) != value) {
-        found.push_back(concat(what, key, " was ", before.at(key).dump(), " and is ", value.dump(),
-                               ": results differ from an uninterrupted run"));
+        found.push_back(concat(what, key, " was ", readable(before.at(key)), " and is ",
+                               readable(value), ": results differ from an uninterrupted run"));
       }
     }
   };
   json before = parsed(state, kOptions);
   json now = to_json(options);
-  for (const char* harmless : {"workers", "checkpoint-every", "init", "device", "threads"}) {
+  for (const char* harmless :
+       {"workers", "checkpoint-every", "save-every", "init", "device", "threads"}) {
     now.erase(harmless);
   }
   if (!options.schedule.empty() && options.schedule != "cosine") {

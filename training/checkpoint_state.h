@@ -14,13 +14,17 @@ namespace ringgrad::training {
 
 // Where a run stands: enough to go on as if it had not stopped.
 struct Position {
-  int epoch = 0;         // complete epochs
-  long step = 0;         // steps of the present one
-  long total_steps = 0;  // since the start of the run
-  Totals totals;         // of the present epoch, this rank's
+  int epoch = 0;             // complete epochs
+  long step = 0;             // batches of the present one
+  long total_steps = 0;      // batches since the start of the run
+  long optimizer_steps = 0;  // of the optimizer, since then
+  Totals totals;             // of the present epoch, this rank's
   double best_accuracy = -1;
   int world = 1;  // replicas in all
 };
+
+// A setting's value for messages.
+std::string readable(const nlohmann::json& value);
 
 data::TransformKind resolved_transform(const TrainOptions& options);
 // How the data of a run is opened; classes are those of synthetic data.

@@ -120,6 +120,15 @@ void merge_json(TrainOptions& options, const json& settings) {
   }
 }
 
+std::string pack(const json& settings) {
+  const std::vector<std::uint8_t> bytes = json::to_cbor(settings);
+  return {bytes.begin(), bytes.end()};
+}
+
+json unpack(const std::string& packed) {
+  return packed.empty() ? json::object() : json::from_cbor(packed);
+}
+
 void check(const TrainOptions& o) {
   RINGGRAD_CHECK(!o.data.empty(),
                  "--data is missing: idx:DIR, cifar10:DIR, cifar100:DIR, folder:DIR "

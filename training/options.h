@@ -52,8 +52,8 @@ struct TrainOptions {
   std::string transport = "auto";  // shared, tcp
   std::string interface;           // network interface that other hosts connect to
   std::string secret_file;
-  double comm_timeout = 600;    // seconds without progress in a collective
-  std::string agreed_settings;  // text that must be equal on all ranks
+  double comm_timeout = 600;   // seconds without progress in a collective
+  std::string given_settings;  // what this rank was told, packed; the rest comes from rank 0
 };
 
 std::chrono::milliseconds timeout_of(const TrainOptions& options);
@@ -61,6 +61,9 @@ std::chrono::milliseconds timeout_of(const TrainOptions& options);
 nlohmann::json to_json(const TrainOptions& options);
 // Fields that `json` does not name keep the value they have. Error for a key that is no setting.
 void merge_json(TrainOptions& options, const nlohmann::json& json);
+// Settings from rank to rank. Not as text: folders' names need not be UTF-8, JSON must be.
+std::string pack(const nlohmann::json& settings);
+nlohmann::json unpack(const std::string& packed);
 // Error that names the first setting that makes no sense.
 void check(const TrainOptions& options);
 

@@ -102,11 +102,11 @@ class Replica {
     while (position_.epoch < options_.epochs) {
       if (!train_epoch() || !finish_epoch()) {
         save();
-        reporter_.line(concat("stopped by signal ", stop_signal(), " in epoch ", position_.epoch,
+        reporter_.line(concat("stopped by signal ", stopped_by_, " in epoch ", position_.epoch,
                               " after ", position_.step,
                               " steps; continue with: ringgrad train --resume --out ",
                               folder_.path().string()));
-        return 128 + stop_signal();
+        return 128 + stopped_by_;
       }
     }
     reporter_.line(concat("done: best test accuracy ", best_text(), ", weights in ",
@@ -174,7 +174,7 @@ class Replica {
     reporter_.line(
         concat(options_.model, ", ", model_->parameter_count(), " parameters, on ",
                context_->device().name(), " (", context_->device().description(), "), ",
-               context_->threads(), " threads",
+               counted(context_->threads(), "thread"),
                communicator_.size() > 1
                    ? concat(" each, ", communicator_.size(), " replicas (",
                             communicator_.description(), "), batches of ",
@@ -217,8 +217,7 @@ class Replica {
       if (must_stop()) {
         return false;
       }
-      if (options_.save_every > 0 &&
-          position_.total_steps / options_.accumulate % options_.save_every == 0) {
+      if (options_.save_every > 0 && position_.optimizer_steps % options_.save_every == 0) {
         save();
       }
     }
@@ -253,6 +252,7 @@ class Replica {
     if (closes) {
       ddp_->finish();
       optimizer_->step();
+      ++position_.optimizer_steps;
     }
     const Tensor correct = correct_in_top_k(logits, on_device.labels, 1);
     const double value = loss.item();
@@ -264,17 +264,18 @@ class Replica {
     return value;
   }
 
-  // Replicas must agree on the step after which they stop.
+  // Replicas must agree on the step after which they stop, and on the signal: not all of them may
+  // have got it.
   bool must_stop() {
-    const std::int64_t mine = stop_signal() != 0 ? 1 : 0;
-    if (communicator_.size() == 1) {
-      return mine != 0;
+    stopped_by_ = stop_signal();
+    if (communicator_.size() > 1) {
+      const Tensor signal = Tensor::from_host<std::int64_t>(*context_, {1}, {stopped_by_});
+      communicator_
+          .all_reduce(signal.raw(), 1, DType::i64, comm::ReduceOp::max, context_->compute_stream())
+          ->wait(context_->compute_stream());
+      stopped_by_ = static_cast<int>(signal.to_host<std::int64_t>().front());
     }
-    const Tensor flag = Tensor::from_host<std::int64_t>(*context_, {1}, {mine});
-    communicator_
-        .all_reduce(flag.raw(), 1, DType::i64, comm::ReduceOp::max, context_->compute_stream())
-        ->wait(context_->compute_stream());
-    return flag.to_host<std::int64_t>().front() != 0;
+    return stopped_by_ != 0;
   }
 
   double images_per_second() const {
@@ -400,17 +401,25 @@ class Replica {
   }
 
   void check_resumable(const StateText& state) const {
-    const TrainOptions before = options_from(state);
     RINGGRAD_CHECK(position_.world == communicator_.size() || options_.allow_resize,
-                   "--resume: the run had ", position_.world,
-                   " replicas in all, and now there are ", communicator_.size(),
+                   "--resume: the run had ", counted(position_.world, "replica"),
+                   " in all, and now there are ", communicator_.size(),
                    "; --allow-resize accepts it (the results then differ)");
-    RINGGRAD_CHECK(
-        position_.step == 0 ||
-            (before.batch_size == options_.batch_size && position_.world == communicator_.size() &&
-             before.samples == options_.samples && before.data == options_.data),
-        "--resume: the run stopped within epoch ", position_.epoch,
-        "; data, --batch-size, replicas and --samples can change between epochs only");
+    if (position_.step == 0) {
+      return;
+    }
+    // What decides which images are left of the epoch, and how they are weighed.
+    RINGGRAD_CHECK(position_.world == communicator_.size(),
+                   "--resume: the run stopped within epoch ", position_.epoch,
+                   "; the number of replicas can change between epochs only");
+    const json was = to_json(options_from(state));
+    const json now = to_json(options_);
+    for (const char* key : {"data", "samples", "seed", "skip-bad", "allow-empty-classes",
+                            "batch-size", "global-batch-size", "accumulate", "drop-last"}) {
+      RINGGRAD_CHECK(was.at(key) == now.at(key), "--resume: the run stopped within epoch ",
+                     position_.epoch, "; --", key, " was ", readable(was.at(key)), " and is ",
+                     readable(now.at(key)), ", which can change between epochs only");
+    }
   }
 
   std::string best_text() const {
@@ -435,6 +444,7 @@ class Replica {
   Schedule schedule_;
   std::unique_ptr<comm::DistributedDataParallel> ddp_;
   Position position_;
+  int stopped_by_ = 0;  // the signal that ended the run, of whichever rank
   Clock::time_point start_;
   std::int64_t samples_at_start_ = 0;
 };

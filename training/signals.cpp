@@ -1,16 +1,30 @@
 #include "training/signals.h"
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+
+#include "comm/launcher.h"
 
 namespace ringgrad::training {
 namespace {
 
-// A handler may touch nothing else than this.
-volatile std::sig_atomic_t received = 0;
+using Clock = std::chrono::steady_clock;
+
+// A handler may touch nothing but such.
+std::atomic<int> received{0};
+std::atomic<Clock::rep> received_at{0};
+static_assert(std::atomic<Clock::rep>::is_always_lock_free);
 
 void on_stop(int signal) {
-  received = signal;
-  std::signal(signal, SIG_DFL);
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  if (received == 0) {
+    received_at = now;
+    received = signal;
+  } else if (Clock::duration(now - received_at) > comm::kSameSignal) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 namespace ringgrad::training {
 
-// Takes the handlers for as long as it lives. The second SIGINT or SIGTERM kills at once. SIGHUP,
-// SIGPIPE and SIGXFSZ stay ignored afterwards: what a run prints last must not end it either.
+// Takes the handlers for as long as it lives. A second SIGINT or SIGTERM kills at once, unless it
+// follows the first so closely that it is the same one (comm/launcher.h). SIGHUP, SIGPIPE and
+// SIGXFSZ stay ignored afterwards: what a run prints last must not end it either.
 class SignalGuard {
  public:
   SignalGuard();

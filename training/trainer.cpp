@@ -18,6 +18,8 @@
 namespace ringgrad::training {
 namespace {
 
+using nlohmann::json;
+
 Data open_data(const TrainOptions& options) {
   data::DatasetOptions opening = dataset_options(options);
   Data opened;
@@ -94,6 +96,34 @@ int train_in_threads(const TrainOptions& options) {
   return code;
 }
 
+// Of the settings that a rank was told: those that must be the same on all ranks, and those with
+// which it uses its own machine.
+struct GivenSettings {
+  explicit GivenSettings(const TrainOptions& options) : common(unpack(options.given_settings)) {
+    for (const char* key : {"device", "threads", "workers"}) {
+      if (common.contains(key)) {
+        own[key] = common[key];
+        common.erase(key);
+      }
+    }
+  }
+  json common, own = json::object();
+};
+
+// Rank 0's settings count: it alone knows those of a run that is resumed.
+TrainOptions agreed_options(const TrainOptions& mine, const json& own,
+                            comm::Communicator& communicator) {
+  const auto host = kernels::open_context("reference", 1);
+  const json first = {{"settings", to_json(mine)}, {"resume", mine.resume}};
+  const json agreed = unpack(
+      comm::broadcast_text(communicator, *host, communicator.rank() == 0 ? pack(first) : ""));
+  TrainOptions options = mine;
+  merge_json(options, agreed["settings"]);
+  merge_json(options, own);
+  options.resume = agreed["resume"].get<bool>();
+  return options;
+}
+
 int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
   RINGGRAD_CHECK(given.replicas == 1, "--replicas ", given.replicas, " within one of ", place.size,
                  " processes: start more processes instead");
@@ -103,22 +133,17 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
   }
   RunFolder folder = first ? claim_folder(given) : RunFolder("");
   comm::ProcessGroupOptions joining;
-  joining.config = given.agreed_settings;
+  const GivenSettings told(given);
+  joining.config = readable(told.common);
   joining.transport = given.transport;
   joining.interface = given.interface;
   joining.timeout = timeout_of(given);
   const auto communicator = comm::join_process_group(place, joining);
   const SignalGuard signals;  // who waits for the others can be stopped at once
   try {
-    auto context =
-        kernels::open_context(given.device, threads_per_replica(given, place.local_size));
-    // Rank 0's settings count: it alone knows those of a run that is resumed.
-    TrainOptions options = given;
-    const nlohmann::json settings = {{"settings", to_json(given)}, {"resume", given.resume}};
-    const auto agreed = nlohmann::json::parse(
-        comm::broadcast_text(*communicator, *context, first ? settings.dump() : ""));
-    merge_json(options, agreed["settings"]);
-    options.resume = agreed["resume"].get<bool>();
+    const TrainOptions options = agreed_options(given, told.own, *communicator);
+    auto context = kernels::open_context(
+        options.device, threads_per_replica(options, place.local_size), place.local_rank);
     const Data data = open_data(options);
     return run_replica(options, folder, data, std::move(context), *communicator);
   } catch (const comm::PeerFailure&) {
@@ -131,8 +156,7 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
 
 }  // namespace
 
-int train(const TrainOptions& options) {
-  const auto place = comm::placement_from(comm::process_environment, options.secret_file);
+int train(const TrainOptions& options, const std::optional<comm::Placement>& place) {
   if (place && place->size > 1) {
     return train_as_rank(options, *place);
   }

@@ -213,6 +213,34 @@ TEST_P(CollectivesTest, AnAbortEndsEveryWaitAndTheCommunicatorStaysDead) {
       GetParam());
 }
 
+// Who hears of a failure frees its memory at once; the others may still be reading it.
+TEST_P(CollectivesTest, MemoryIsTheOwnersAgainAfterAnError) {
+  const Stream& stream = host_stream();
+  for (int round = 0; round < 20; ++round) {
+    run_ranks(
+        3,
+        [&](Communicator& c) {
+          for (int step = 0;; ++step) {
+            const auto data = std::make_unique<std::vector<float>>(1 << 18, 1.0F);
+            const std::string error = error_of([&] {
+              const auto sum =
+                  c.all_reduce(data->data(), 1 << 18, DType::f32, ReduceOp::sum, stream);
+              if (c.rank() == round % 3 && step == 2) {
+                c.abort("enough");
+              }
+              sum->wait(stream);
+              c.broadcast(data->data(), std::size_t{1} << 20, 0, stream)->wait(stream);
+            });
+            if (error != "no error") {
+              EXPECT_EQ(error, "enough");
+              return;
+            }
+          }
+        },
+        GetParam());
+  }
+}
+
 TEST_P(CollectivesTest, BroadcastReachesAllFromAnyRoot) {
   const Stream& stream = host_stream();
   for (const std::size_t count : {std::size_t{1}, std::size_t{400001}}) {

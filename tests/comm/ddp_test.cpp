@@ -219,5 +219,17 @@ TEST(Ddp, HalvesKeepWhatIsLargeAndWhatIsSmall) {
   }
 }
 
+// Each of the three rounds up when it is scaled, and each sum does.
+TEST(Ddp, RoundingOfHalvesNeverPassesTheLargest) {
+  run_ranks(3, [](comm::Communicator& c) {
+    const auto context = kernels::open_context("cpu", 1);
+    for (const float value : {21833.0F, 65504.0F, 65519.0F, 3e38F}) {
+      float mine = value;
+      c.all_reduce_as_half(&mine, 1, context->compute_stream())->wait(context->compute_stream());
+      EXPECT_NEAR(mine / value, 1, 1e-3);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ringgrad::test

@@ -9,6 +9,7 @@
 
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/paths.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -100,6 +101,64 @@ TEST(Launcher, ASignalGoesToEachRankOnceAndWhoStaysIsKilledAfterTheGraceTime) {
   const Outcome stubborn = launch(2, "trap '' INT; echo ready; while true; do sleep 0.05; done",
                                   {"--grace", "1"}, process);
   EXPECT_EQ(stubborn.code, 128 + SIGKILL);
+}
+
+TEST(Launcher, TheSameSignalTwiceIsOneAndASecondOneKills) {
+  ProcessOptions process;
+  const std::string script =
+      "trap 'sleep 1; echo saved; exit 143' TERM; echo ready; while true; do sleep 0.05; done";
+  for (const bool later : {false, true}) {
+    bool sent = false;
+    process.while_running = [&](int pid, const std::string& out) {
+      if (!sent && out.find("[0] ready") != std::string::npos) {
+        sent = true;
+        kill(pid, SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(later ? 700 : 20));
+        kill(pid, SIGTERM);
+      }
+    };
+    const Outcome outcome = launch(1, script, {}, process);
+    EXPECT_EQ(outcome.code, later ? 128 + SIGKILL : 143);
+    EXPECT_EQ(contains(outcome.out, "saved"), !later);
+  }
+}
+
+// A rank that somebody asked to stop has agreed on it with the others, who may still be saving.
+TEST(Launcher, ARankThatWasAskedToStopStopsAllAndNothingIsRestarted) {
+  const TemporaryFolder folder;
+  const std::string ready = (folder / "ready").string();
+  const Outcome outcome = launch(2,
+                                 concat("if test $RANK = 1; then while ! test -e ", ready,
+                                        "; do sleep 0.02; done; exit 143; fi; "
+                                        "trap 'sleep 1; echo saved; exit 143' TERM; touch ",
+                                        ready, "; while true; do sleep 0.05; done"),
+                                 {"--max-restarts", "3"});
+  EXPECT_EQ(outcome.code, 143);
+  EXPECT_TRUE(contains(outcome.out, "[0] saved")) << outcome.out;
+  EXPECT_FALSE(contains(outcome.err, "restart")) << outcome.err;
+}
+
+TEST(Launcher, ARankThatPrintsWithoutEndStopsNobodyFromBeingHeard) {
+  bool sent = false;
+  ProcessOptions process;
+  process.while_running = [&](int pid, const std::string& out) {
+    if (!sent && out.size() > 1000) {
+      sent = true;
+      kill(pid, SIGINT);
+    }
+  };
+  EXPECT_EQ(launch(2, "exec yes", {}, process).code, 128 + SIGINT);
+}
+
+TEST(Launcher, AReaderThatStallsDoesNotKeepASignalFromBeingHeard) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_process(
+      {"sh", "-c",
+       concat("mkfifo ", folder.path().string(), "/out; sleep 40 < ", folder.path().string(),
+              "/out & reader=$!; ", command_path(), " launch --np 2 -- yes > ",
+              folder.path().string(),
+              "/out & pid=$!; sleep 0.5; kill -TERM $pid; wait $pid; echo code $?; kill $reader")});
+  EXPECT_EQ(outcome.out, "code 143\n") << outcome.err;
 }
 
 // A zombie that nobody has waited for does not count.

@@ -50,6 +50,15 @@ TEST(Rendezvous, TheEnvironmentOfPyTorch) {
   EXPECT_EQ(placement(without(kTwoNodes, "MASTER_PORT"))->master_port, 29500);
 }
 
+TEST(Rendezvous, WithoutALocalRankEachHostHasOneUnlessTheyMeetOnLoopback) {
+  Variables bare = without(without(kTwoNodes, "LOCAL_RANK"), "LOCAL_WORLD_SIZE");
+  EXPECT_EQ(placement(bare)->local_rank, 0);
+  EXPECT_EQ(placement(bare)->local_size, 1);
+  bare["MASTER_ADDR"] = "localhost";
+  EXPECT_EQ(placement(bare)->local_rank, 3);
+  EXPECT_TRUE(placement(bare)->one_host());
+}
+
 TEST(Rendezvous, TorchrunsAgentHasThePortAlready) {
   const Variables torchrun = with(kTwoNodes, "TORCHELASTIC_USE_AGENT_STORE", "True");
   EXPECT_EQ(placement(torchrun)->master_port, 8);
@@ -91,6 +100,13 @@ TEST(Rendezvous, SlurmNamesTheFirstHostOfItsList) {
     EXPECT_EQ(placement(slurm)->master_addr, first);
   }
   EXPECT_EQ(placement(slurm)->local_size, 2);
+  slurm["SLURM_STEP_TASKS_PER_NODE"] = "1(x2),3,2";
+  for (const auto& [node, tasks] : {std::pair{"0", 1}, {"1", 1}, {"2", 3}, {"3", 2}}) {
+    slurm["SLURM_NODEID"] = node;
+    EXPECT_EQ(placement(slurm)->local_size, tasks);
+  }
+  slurm["SLURM_NODEID"] = "4";
+  EXPECT_TRUE(contains(error_of([&] { placement(slurm); }), "say nothing of this node"));
   EXPECT_FALSE(placement(without(slurm, "SLURM_STEP_ID")).has_value()) << "outside a step";
 }
 

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
@@ -99,6 +100,19 @@ TEST_F(FetchTest, DownloadsVerifiesUnpacksAndLeavesNothingElse) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
   data::fetch(archive_at(server), folder_.path());
   EXPECT_EQ(server.requested_from().size(), 1U) << "what is there is not fetched again";
+}
+
+TEST_F(FetchTest, SeveralAtOnceDownloadOnce) {
+  const HttpServer server(content_);
+  std::vector<std::thread> ranks;
+  for (int i = 0; i < 3; ++i) {
+    ranks.emplace_back([&] { data::fetch(archive_at(server), folder_.path()); });
+  }
+  for (std::thread& rank : ranks) {
+    rank.join();
+  }
+  EXPECT_EQ(server.requested_from().size(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "set/data.bin"), 300000U);
 }
 
 TEST_F(FetchTest, ContinuesWhereAConnectionWasCut) {

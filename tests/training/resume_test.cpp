@@ -128,10 +128,51 @@ TEST_F(ResumeTest, AnotherNumberOfReplicasIsRefusedUnlessAllowed) {
   options.epochs = 2;
   options.replicas = 2;
   EXPECT_TRUE(contains(error_of([&] { run(options); }),
-                       "the run had 1 replicas in all, and now there are 2; --allow-resize"));
+                       "the run had 1 replica in all, and now there are 2; --allow-resize"));
   testing::internal::GetCapturedStdout();
   options.allow_resize = true;
   EXPECT_EQ(run(options), 0);
+}
+
+TEST_F(ResumeTest, WhatDecidesAnEpochsImagesCannotChangeWithinIt) {
+  training::TrainOptions options = small(folder_ / "run");
+  options.epochs = 1;
+  options.save_every = 2;
+  ASSERT_EQ(run(options), 0);
+  const training::RunFolder folder(options.out);
+  std::filesystem::remove_all(*folder.newest_checkpoint());  // the end of the epoch
+  options.resume = true;
+  const auto refused = [&](const char* message, const auto& change) {
+    training::TrainOptions changed = options;
+    change(changed);
+    const std::string error = error_of([&] { run(changed); });
+    testing::internal::GetCapturedStdout();
+    EXPECT_TRUE(contains(error, message)) << error;
+  };
+  using Options = training::TrainOptions;
+  refused("--seed was 0 and is 1", [](Options& o) { o.seed = 1; });
+  refused("--accumulate was 1 and is 2", [](Options& o) { o.accumulate = 2; });
+  refused("--batch-size was 16 and is 8", [](Options& o) { o.batch_size = 8; });
+  refused("--global-batch-size was 0 and is 32", [](Options& o) { o.global_batch_size = 32; });
+  refused("--drop-last was false and is true", [](Options& o) { o.drop_last = true; });
+  refused("--samples was 70 and is 71", [](Options& o) { o.samples = 71; });
+  refused("--data was", [](Options& o) { o.data = "synthetic:32x33"; });
+  refused("the number of replicas can change between epochs only", [](Options& o) {
+    o.replicas = 2;
+    o.allow_resize = true;
+  });
+  EXPECT_EQ(run(options), 0);
+}
+
+// 5 batches in windows of 2 are 3 steps of the optimizer in each epoch.
+TEST_F(ResumeTest, SaveEveryCountsStepsOfTheOptimizer) {
+  training::TrainOptions options = small(folder_ / "run");
+  options.epochs = 2;
+  options.accumulate = 2;
+  options.save_every = 4;
+  ASSERT_EQ(run(options), 0);
+  const training::RunFolder folder(options.out);
+  EXPECT_TRUE(std::filesystem::exists(folder.checkpoint(1, 7)));
 }
 
 // Both replicas diverge or one does: nobody waits for the other.
@@ -213,6 +254,7 @@ TEST_F(ResumeTest, SigtermSavesWithinAnEpochAndTheRestHasTheSameBits) {
   process.while_running = [&](int pid, const std::string& out) {
     if (!sent && out.find("Train Epoch: 0") != std::string::npos) {
       kill(pid, SIGTERM);
+      kill(pid, SIGTERM);  // the same once more, as timeout(1) sends it
       sent = true;
     }
   };
