@@ -210,7 +210,7 @@ class Replica {
       }
       ++position_.step;
       ++position_.total_steps;
-      reporter_.progress(progress("train", position_.totals, shard));
+      reporter_.progress(progress("train", position_.totals, shard * communicator_.size()));
       if (!stepped) {
         continue;
       }
@@ -283,9 +283,16 @@ class Replica {
     return done * communicator_.size() / std::max(seconds_since(start_), 1e-9);
   }
 
-  Progress progress(const char* phase, const Totals& totals, std::int64_t of) const {
-    return {phase, position_.epoch, options_.epochs,   totals.samples,
-            of,    totals.loss(),   totals.accuracy(), images_per_second()};
+  // Of all ranks: each has done as much as this one, about.
+  Progress progress(const char* phase, const Totals& totals, std::int64_t of_all) const {
+    return {phase,
+            position_.epoch,
+            options_.epochs,
+            std::min(totals.samples * communicator_.size(), of_all),
+            of_all,
+            totals.loss(),
+            totals.accuracy(),
+            images_per_second()};
   }
 
   void report_step(double loss, std::int64_t shard, long steps) {

@@ -141,6 +141,23 @@ TEST_F(CommandTest, TrainingPrintsTheTutorialsLinesAndWritesMetrics) {
   EXPECT_TRUE(contains(watch.out, "done: best test accuracy"));
 }
 
+// script(1) gives the command a terminal.
+TEST_F(CommandTest, ATerminalShowsOneBarThatLinesReplace) {
+  const std::string command = concat(
+      command_path(), " train --data synthetic:32x32 --samples 200 --batch-size 8 --epochs 1",
+      " --out ", run());
+  const Outcome outcome = run_process({"script", "-qec", command, "/dev/null"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_TRUE(std::regex_search(
+      outcome.out, std::regex("\r\033\\[Ktrain 1/1 \\[[#.]{24}\\] [ 1]\\d?\\d%  \\d+ images/s  "
+                              "\\d\\d:\\d\\d left  loss \\d\\.\\d{4}  accuracy [01]\\.\\d{4}\r")))
+      << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "\r\033[Kepoch 1/1: train loss "));
+  EXPECT_FALSE(contains(outcome.out, "Train Epoch: ")) << "the bar stands for these lines";
+  EXPECT_TRUE(contains(read_file(folder_ / "run/run.log"), "Train Epoch: 0 [0/200 (0%)]"));
+  EXPECT_FALSE(contains(read_file(folder_ / "run/run.log"), "\033"));
+}
+
 TEST_F(CommandTest, AConfigFileSetsWhatFlagsDoNot) {
   write_file(folder_ / "config.json", R"({"lr": 0.5, "momentum": 0.25, "num-classes": 3})");
   const std::string config = (folder_ / "config.json").string();
