@@ -161,6 +161,9 @@ Action add_train(CLI::App& parent) {
   flag("--find-unused-parameters", o.find_unused_parameters,
        "Parameters without a part in a step's loss count as zero, instead of an error",
        "Several replicas");
+  flag("--sync-bn", o.sync_bn,
+       "Batch norm over the batches of all replicas together, as SyncBatchNorm",
+       "Several replicas");
   add("--transport", o.transport,
       "Between processes: shared (memory), tcp; auto: shared where all are on one host",
       "Several replicas");

@@ -5,6 +5,7 @@
 #include "comm/rank_list.h"
 #include "engine/autograd.h"
 #include "engine/functions.h"
+#include "engine/layers.h"
 
 namespace ringgrad::comm {
 
@@ -38,6 +39,22 @@ std::string broadcast_text(Communicator& communicator, Context& context, const s
   broadcast(communicator, content);
   bytes = content.to_host<std::uint8_t>();
   return {bytes.begin(), bytes.end()};
+}
+
+void synchronize_batch_norm(Module& module, Communicator& communicator) {
+  for (Module* member : module.all_members().modules) {
+    auto* layer = dynamic_cast<BatchNorm2d*>(member);
+    if (layer != nullptr && communicator.size() > 1) {
+      layer->sum_over_replicas = [&communicator](const Tensor& own) {
+        const Stream& stream = own.context().compute_stream();
+        Tensor all = Tensor::empty(own.context(), own.shape(), own.dtype());
+        communicator
+            .all_reduce(own.raw(), all.raw(), own.count(), own.dtype(), ReduceOp::sum, stream)
+            ->wait(stream);
+        return all;
+      };
+    }
+  }
 }
 
 DistributedDataParallel::DistributedDataParallel(const FlatParameters& parameters,

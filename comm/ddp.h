@@ -20,6 +20,10 @@ void broadcast(Communicator& communicator, const Tensor& tensor);
 // Rank 0's text to all ranks.
 std::string broadcast_text(Communicator& communicator, Context& context, const std::string& text);
 
+// Batch norms that `module` has use the statistics of all ranks' batches together, as
+// torch.nn.SyncBatchNorm. `communicator` must outlive the module's use.
+void synchronize_batch_norm(Module& module, Communicator& communicator);
+
 class DistributedDataParallel {
  public:
   struct Options {

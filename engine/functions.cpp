@@ -207,7 +207,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tens
   if (residual.defined()) {
     check_shape("batch_norm", "residual", residual, x.shape());
   }
-  RINGGRAD_CHECK(!options.training || m != 1, "batch_norm: x of shape ", x.shape().text(),
+  const SumOverReplicas& sum = options.sum_over_replicas;
+  RINGGRAD_CHECK(!options.training || m != 1 || sum, "batch_norm: x of shape ", x.shape().text(),
                  " has one value per channel, whose variance is undefined; train with a larger "
                  "batch or image, or drop the partial batch");
   Context& context = x.context();
@@ -226,15 +227,34 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tens
     }
     Tensor mean = Tensor::empty(context, {c}, x.dtype());
     Tensor inv_std = Tensor::empty(context, {c}, x.dtype());
-    kernels::run(
-        context,
-        kernels::BatchNormForward<T>{
-            m, c, options.relu, eps, static_cast<T>(options.momentum), x.data<T>(), gamma.data<T>(),
-            beta.data<T>(), data_or_null<T>(residual), running_mean.data<T>(),
-            running_var.data<T>(), mean.data<T>(), inv_std.data<T>(), y.data<T>()});
+    const kernels::BatchNormForward<T> forward{m,
+                                               c,
+                                               options.relu,
+                                               eps,
+                                               static_cast<T>(options.momentum),
+                                               x.data<T>(),
+                                               gamma.data<T>(),
+                                               beta.data<T>(),
+                                               data_or_null<T>(residual),
+                                               running_mean.data<T>(),
+                                               running_var.data<T>(),
+                                               mean.data<T>(),
+                                               inv_std.data<T>(),
+                                               y.data<T>()};
+    Tensor rows;  // (1), of all replicas
+    if (sum) {
+      const Tensor own = Tensor::empty(context, {2 * c + 1}, DType::f64);
+      kernels::run(context, kernels::BatchNormSums<T>{m, c, x.data<T>(), running_mean.data<T>(),
+                                                      own.data<double>()});
+      const Tensor all = sum(own);
+      rows = all.range(2 * c, {1});
+      kernels::run(context, kernels::BatchNormForwardFromSums<T>{forward, all.data<double>()});
+    } else {
+      kernels::run(context, forward);
+    }
     record(y, {&x, &gamma, &beta, &residual},
            [m, c, x = x.detach(), y = options.relu ? y.detach() : Tensor(), gamma = gamma.detach(),
-            mean, inv_std](Gradients& g) {
+            mean, inv_std, sum, rows](Gradients& g) {
              // Without ReLU the residual's gradient is dy itself.
              const bool residual_wanted = g.wanted(3);
              Tensor dresidual;
@@ -247,11 +267,31 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tens
              Tensor dx =
                  g.wanted(0) ? g.fresh(0, x.shape()) : Tensor::empty(ctx, x.shape(), x.dtype());
              const PairOfTargets d_gb = targets_of_pair(g, 1, gamma.shape(), 2, gamma.shape());
-             kernels::run(ctx, kernels::BatchNormBackward<T>{
-                                   m, c, x.data<T>(), data_or_null<T>(y), g.output().data<T>(),
-                                   gamma.data<T>(), mean.data<T>(), inv_std.data<T>(), dx.data<T>(),
-                                   data_or_null<T>(dresidual), d_gb.first.data<T>(),
-                                   d_gb.second.data<T>(), d_gb.mode});
+             const kernels::BatchNormBackward<T> backward{m,
+                                                          c,
+                                                          x.data<T>(),
+                                                          data_or_null<T>(y),
+                                                          g.output().data<T>(),
+                                                          gamma.data<T>(),
+                                                          mean.data<T>(),
+                                                          inv_std.data<T>(),
+                                                          dx.data<T>(),
+                                                          data_or_null<T>(dresidual),
+                                                          d_gb.first.data<T>(),
+                                                          d_gb.second.data<T>(),
+                                                          d_gb.mode};
+             if (!sum) {
+               kernels::run(ctx, backward);
+               return;
+             }
+             const Tensor own = Tensor::empty(ctx, {2 * c}, DType::f64);
+             kernels::run(
+                 ctx, kernels::BatchNormGradientSums<T>{m, c, backward.x, backward.y, backward.dy,
+                                                        backward.mean, own.data<double>()});
+             const Tensor all = sum(own);
+             kernels::run(
+                 ctx, kernels::BatchNormBackwardFromSums<T>{
+                          backward, own.data<double>(), all.data<double>(), rows.data<double>()});
            });
   });
   return y;

@@ -2,6 +2,8 @@
 // the kernel, and records its backward. Images are (N,H,W,C), filters (K,R,S,C).
 #pragma once
 
+#include <functional>
+
 #include "engine/autograd.h"
 #include "engine/tensor.h"
 
@@ -34,15 +36,20 @@ Tensor flatten(const Tensor& x);
 // x (N,IN), w (OUT,IN), bias (OUT) or undefined -> (N,OUT).
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias);
 
+// The sum of a tensor over all replicas, which all call it at the same time.
+using SumOverReplicas = std::function<Tensor(const Tensor&)>;
+
 struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;
   bool training = true;  // statistics of the batch (and running ones updated), or the running ones
   bool relu = false;
+  SumOverReplicas sum_over_replicas = {};  // statistics of all replicas' batches together; or empty
 };
 
 // relu?(batch_norm(x) + residual); x (N,H,W,C) or (N,C); gamma, beta and running statistics (C);
-// residual of x's shape, or undefined. In training one value per channel is an Error.
+// residual of x's shape, or undefined. In training one value per channel, of all replicas whose
+// statistics count together, is an Error.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tensor& running_mean,
                   Tensor& running_var, const Tensor& residual, BatchNormOptions options);
 

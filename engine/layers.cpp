@@ -56,7 +56,7 @@ Tensor BatchNorm2d::normalize(const Tensor& x, const Tensor& residual, bool relu
     ++num_batches_tracked;
   }
   return batch_norm(x, weight, bias, running_mean.tensor, running_var.tensor, residual,
-                    {eps, momentum, training(), relu});
+                    {eps, momentum, training(), relu, sum_over_replicas});
 }
 
 void BatchNorm2d::members(Members& m) {

@@ -51,6 +51,7 @@ struct BatchNorm2d : Module {
   Parameter weight, bias;                  // (C): gamma and beta
   ModuleBuffer running_mean, running_var;  // (C)
   std::int64_t num_batches_tracked = 0;
+  SumOverReplicas sum_over_replicas;  // empty: each replica has its own statistics
 
  private:
   Tensor normalize(const Tensor& x, const Tensor& residual, bool relu);

@@ -227,6 +227,45 @@ struct BatchNormBackward {
   GradMode mode;     // of dgamma and dbeta
 };
 
+// Both directions in two halves, for statistics over the rows of several replicas: the sums of
+// one's own rows; then, with the sums of all of them added up, the rest.
+template <class T>
+struct BatchNormSums {
+  static constexpr const char* kName = "batch_norm_sums";
+  using Element = T;
+  Index m, c;
+  const T* x;             // (M,C)
+  const T* running_mean;  // (C): what x is taken relative to, so that little cancels
+  double* sums;           // (2C+1): of x - running_mean, of its squares, and M
+};
+
+template <class T>
+struct BatchNormForwardFromSums : BatchNormForward<T> {
+  static constexpr const char* kName = "batch_norm_forward_from_sums";
+  const double* sums;  // (2C+1): BatchNormSums of all replicas, with the same running_mean
+};
+
+template <class T>
+struct BatchNormGradientSums {
+  static constexpr const char* kName = "batch_norm_gradient_sums";
+  using Element = T;
+  Index m, c;
+  const T* x;     // (M,C)
+  const T* y;     // (M,C) with ReLU: dy counts where y > 0; null without
+  const T* dy;    // (M,C)
+  const T* mean;  // (C)
+  double* sums;   // (2C): of dy, and of dy * (x - mean)
+};
+
+// dgamma and dbeta are those of one's own rows; dx takes all replicas' into account.
+template <class T>
+struct BatchNormBackwardFromSums : BatchNormBackward<T> {
+  static constexpr const char* kName = "batch_norm_backward_from_sums";
+  const double* own;   // (2C): BatchNormGradientSums
+  const double* all;   // (2C): the same of all replicas
+  const double* rows;  // (1): of all replicas
+};
+
 // ---- element by element
 // -------------------------------------------------------------------------------
 

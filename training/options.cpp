@@ -70,6 +70,7 @@ void for_each_setting(Options& o, F&& f) {
   f("scale-lr", o.scale_lr);
   f("compression", o.compression);
   f("find-unused-parameters", o.find_unused_parameters);
+  f("sync-bn", o.sync_bn);
   f("lr", o.lr);
   f("momentum", o.momentum);
   f("weight-decay", o.weight_decay);

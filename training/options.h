@@ -22,6 +22,7 @@ struct TrainOptions {
   bool scale_lr = false;               // by the number of replicas
   std::string compression = "none";    // or fp16: what gradients travel as
   bool find_unused_parameters = false;
+  bool sync_bn = false;  // batch norm over the batches of all replicas together
   double lr = 0.001;
   double momentum = 0.9;
   double weight_decay = 0;

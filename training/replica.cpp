@@ -67,6 +67,9 @@ class Replica {
     if (!options.init.empty() && !options.resume) {
       load_initial_weights();
     }
+    if (options.sync_bn) {
+      comm::synchronize_batch_norm(*model_, communicator);
+    }
     parameters_ = std::make_unique<FlatParameters>(*context_, *model_,
                                                    comm::shared_gradients(*context_, communicator));
     optimizer_ = std::make_unique<SGD>(

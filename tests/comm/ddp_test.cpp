@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "engine/functions.h"
 #include "engine/layers.h"
 #include "engine/sgd.h"
 #include "kernels/backends.h"
+#include "models/registry.h"
 #include "tests/support/compare.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_data.h"
@@ -66,6 +68,79 @@ TEST(Ddp, TwoRanksOfFourEqualOneRankOfEight) {
     EXPECT_EQ(got[0], got[1]) << device << ": weights never drift apart";
     EXPECT_TRUE(close(got[0], expected)) << device;
   }
+}
+
+// What a step leaves behind on images [begin, end) of 4: gradients, then buffers.
+template <class T>
+std::vector<double> step_with_batch_norm(Context& context, comm::Communicator& communicator,
+                                         Module& model, Index begin, Index end) {
+  model.to(context, 1, dtype_of<T>());
+  comm::synchronize_batch_norm(model, communicator);
+  const FlatParameters parameters(context, model);
+  comm::DistributedDataParallel ddp(parameters, communicator);
+  constexpr Index kSide = 8;
+  constexpr Index kImage = kSide * kSide * 3;
+  const std::vector<float> all = uniform(4 * kImage, 1);
+  const Tensor x =
+      Tensor::from_host(context, {end - begin, kSide, kSide, 3},
+                        std::vector<T>(all.begin() + begin * kImage, all.begin() + end * kImage));
+  const std::vector<std::int32_t> labels{0, 1, 2, 1};
+  const Tensor mine =
+      Tensor::from_host(context, {end - begin},
+                        std::vector<std::int32_t>(labels.begin() + begin, labels.begin() + end));
+  backward(cross_entropy(model(x), mine));
+  ddp.finish();
+  const std::vector<T> gradients = parameters.gradients().template to_host<T>();
+  std::vector<double> result(gradients.begin(), gradients.end());
+  for (const auto& [name, buffer] : model.all_members().buffers) {
+    const std::vector<T> values = buffer->tensor.template to_host<T>();
+    result.insert(result.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+// A convolution, a batch norm with and without residual, one value per channel at the end.
+struct SmallBatchNormNet : Module {
+  Conv2d conv{3, 5, 3, {2, 1, false}};
+  BatchNorm2d bn1{5}, bn2{5};
+  Linear fc{5, 3};
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = bn1.relu(conv(x));
+    return fc(global_avg_pool2d(bn2.add_relu(y, y)));
+  }
+  void members(Members& m) override { m("conv", conv)("bn1", bn1)("bn2", bn2)("fc", fc); }
+};
+
+template <class T>
+void expect_ranks_equal_one(const char* device, int ranks, const Tolerance& tolerance,
+                            const std::function<std::unique_ptr<Module>()>& make) {
+  const auto single = kernels::open_context(device, 1);
+  const auto alone = comm::make_single_communicator();
+  const auto model = make();
+  const std::vector<double> expected = step_with_batch_norm<T>(*single, *alone, *model, 0, 4);
+  auto contexts = kernels::open_contexts(device, ranks, 1);
+  run_ranks(ranks, [&](comm::Communicator& c) {
+    const auto own = make();
+    const Index each = 4 / ranks;
+    EXPECT_TRUE(close(step_with_batch_norm<T>(*contexts[static_cast<std::size_t>(c.rank())], c,
+                                              *own, c.rank() * each, (c.rank() + 1) * each),
+                      expected, tolerance));
+  });
+}
+
+TEST(Ddp, WithSynchronizedBatchNormRanksEqualOne) {
+  const auto make = [] { return std::make_unique<SmallBatchNormNet>(); };
+  for (const int ranks : {2, 4}) {
+    expect_ranks_equal_one<float>("cpu", ranks, kFloat, make);
+    expect_ranks_equal_one<double>("reference", ranks, {1e-12, 1e-10}, make);
+  }
+}
+
+// On 8x8 images the last stage has one value per channel and image.
+TEST(FullDdp, WithSynchronizedBatchNormResNetRanksEqualOne) {
+  expect_ranks_equal_one<double>("reference", 4, {1e-11, 1e-9}, [] {
+    return make_model("resnet18", {3, true});
+  });
 }
 
 TEST(Ddp, AParameterWithoutAPartIsNamed) {

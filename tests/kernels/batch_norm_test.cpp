@@ -63,6 +63,50 @@ class BatchNormTest : public BackendTest {
     return k.residual ? joined(all, dresidual.host()) : all;
   }
 
+  // The same in two halves, over rows that two replicas share: [0, m/3) and the rest.
+  static Results forward_from_sums(Context& context, const Case& k) {
+    const std::vector<float> all = uniform(k.m * k.c, 1, k.mean - 1, k.mean + 2);
+    const std::vector<float> residuals = uniform(k.m * k.c, 4);
+    const std::vector<float> running = uniform(k.c, 5);
+    std::vector<double> sums(static_cast<std::size_t>(2 * k.c + 1));
+    const Index cut = k.m / 3;
+    for (const auto& [begin, end] : {std::pair{Index{0}, cut}, {cut, k.m}}) {
+      DeviceArray<float> x(context, rows(all, k.c, begin, end)), mean(context, running);
+      DeviceArray<double> own(context, unwritten<double>(2 * k.c + 1));
+      run(context, BatchNormSums<float>{end - begin, k.c, x.get(), mean.get(), own.get()});
+      const std::vector<double> part = own.host();
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += part[i];
+      }
+    }
+    Results results;
+    for (const auto& [begin, end] : {std::pair{Index{0}, cut}, {cut, k.m}}) {
+      DeviceArray<float> x(context, rows(all, k.c, begin, end)),
+          gamma(context, uniform(k.c, 2, 0.5, 1.5));
+      DeviceArray<float> beta(context, uniform(k.c, 3)),
+          residual(context, rows(residuals, k.c, begin, end));
+      DeviceArray<float> running_mean(context, running),
+          running_var(context, uniform(k.c, 6, 0.5, 2));
+      DeviceArray<float> mean(context, unwritten<float>(k.c)),
+          inv_std(context, unwritten<float>(k.c));
+      DeviceArray<float> y(context, unwritten<float>((end - begin) * k.c));
+      DeviceArray<double> total(context, sums);
+      run(context, BatchNormForwardFromSums<float>{
+                       {end - begin, k.c, k.relu, 1e-5F, 0.1F, x.get(), gamma.get(), beta.get(),
+                        k.residual ? residual.get() : nullptr, running_mean.get(),
+                        running_var.get(), mean.get(), inv_std.get(), y.get()},
+                       total.get()});
+      results.y = joined(results.y, y.host());
+      results.running = joined(running_mean.host(), running_var.host());
+      results.saved = joined(mean.host(), inv_std.host());
+    }
+    return results;
+  }
+
+  static std::vector<float> rows(const std::vector<float>& all, Index c, Index begin, Index end) {
+    return {all.begin() + begin * c, all.begin() + end * c};
+  }
+
   static std::vector<float> joined(std::vector<float> a, const std::vector<float>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
@@ -93,6 +137,22 @@ TEST_P(BatchNormTest, MatchesReferenceOnHardShapes) {
           EXPECT_TRUE(close(backward(*context_, k, mode), backward(*reference_, k, mode)));
         }
       }
+    }
+  }
+}
+
+// Replicas that add their sums up see one batch.
+TEST_P(BatchNormTest, HalvesOfTheRowsGiveTheWhole) {
+  RINGGRAD_NEEDS(BatchNormForwardFromSums<float>);
+  for (const auto& [m, c] : {std::pair{3, 5}, {127, 16}, {128, 31}, {1000, 64}, {4, 515}}) {
+    for (const bool fused : {false, true}) {
+      SCOPED_TRACE(concat("m ", m, " c ", c, " fused ", fused));
+      const Case k{m, c, fused, fused, 3};
+      const Results got = forward_from_sums(*context_, k);
+      const Results expected = forward(*reference_, k);
+      EXPECT_TRUE(close(got.y, expected.y));
+      EXPECT_TRUE(close(got.running, expected.running));
+      EXPECT_TRUE(close(got.saved, expected.saved));
     }
   }
 }
