@@ -164,9 +164,16 @@ Action add_train(CLI::App& parent) {
   flag("--sync-bn", o.sync_bn,
        "Batch norm over the batches of all replicas together, as SyncBatchNorm",
        "Several replicas");
-  add("--transport", o.transport,
-      "Between processes: shared (memory), tcp; auto: shared where all are on one host",
+  add("--backend", o.backend,
+      "What processes reduce gradients with: ring (our own), mpi, nccl; auto: ring on one host, "
+      "between hosts mpi where mpirun or srun started the job",
       "Several replicas");
+  add("--transport", o.transport,
+      "Of the ring between processes: shared (memory), tcp; auto: shared where all are on one host",
+      "Several replicas");
+  flag("--check-collectives", o.check_collectives,
+       "With mpi: ranks compare what they call each time, as the ring does anyway",
+       "Several replicas");
   add("--interface", o.interface, "Network interface that other hosts connect to",
       "Several replicas");
   add("--secret-file", o.secret_file, "File with the job's secret, instead of RINGGRAD_SECRET",

@@ -3,9 +3,11 @@
 // Their results have the same bits (reduction.h).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -62,9 +64,24 @@ class Collectives {
   Failure& failure() const { return *failure_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
+  // The sequence number of the last collective that this rank began; may be read by anybody.
+  using Begun = std::shared_ptr<const std::atomic<std::int64_t>>;
+  Begun begun() const { return begun_; }
+  // Who knows how far the other ranks are: the ranks that have not begun a collective, as text.
+  using Lagging = std::function<std::string(std::int64_t sequence)>;
+  void ask_for_lagging(Lagging lagging) { lagging_ = std::move(lagging); }
+
+ protected:
+  void begin(const Call& call) { *begun_ = call.sequence; }
+  // Empty where nobody knows.
+  std::string lagging(const Call& call) const { return lagging_ ? lagging_(call.sequence) : ""; }
+
  private:
   std::shared_ptr<Failure> failure_;
   std::chrono::milliseconds timeout_;
+  std::shared_ptr<std::atomic<std::int64_t>> begun_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
+  Lagging lagging_;
 };
 
 std::unique_ptr<Collectives> make_ring_collectives(std::unique_ptr<Transport> transport,

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "comm/collectives.h"
+#include "comm/mpi/mpi_collectives.h"
 #include "comm/secret.h"
 #include "comm/store.h"
 #include "comm/tcp_transport.h"
@@ -171,6 +172,37 @@ std::unique_ptr<Transport> connect_ring(StoreClient& store, const Placement& pla
   return make_tcp_transport(place.rank, place.size, std::move(to_right), std::move(from_left));
 }
 
+struct Connected {
+  std::unique_ptr<Collectives> collectives;
+  std::string description;
+};
+
+Connected connect(StoreClient& store, const Placement& place, const ProcessGroupOptions& options,
+                  const std::shared_ptr<Failure>& failure, const Deadline& deadline) {
+  RINGGRAD_CHECK(options.backend != "nccl",
+                 "--backend nccl: this program was built without NCCL; use --backend ring");
+  if (options.transport != "tcp" && options.backend != "mpi") {
+    const HostGroup host(store, place, deadline);
+    RINGGRAD_CHECK(options.transport != "shared" || host.one_host(),
+                   "--transport shared: not all ranks are on one host");
+    if (host.one_host()) {
+      return {make_shared_collectives(host.segment(), failure, options.timeout),
+              "ring over shared memory"};
+    }
+  }
+  const bool trusted = options.backend == "auto" && options.transport == "auto" &&
+                       place.offers_mpi && mpi_is_built();
+  if (options.backend == "mpi" || trusted) {
+    return {make_mpi_collectives(place.rank, place.size, options.check_collectives, failure,
+                                 options.timeout),
+            "MPI"};
+  }
+  return {make_ring_collectives(connect_ring(store, place, options.interface, *failure, deadline),
+                                failure, options.timeout),
+          place.one_host() ? "ring over TCP"
+                           : "ring over TCP, a fallback: between hosts MPI is tried and tested"};
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> join_process_group(const Placement& given,
@@ -200,22 +232,10 @@ std::unique_ptr<Communicator> join_process_group(const Placement& given,
       [client = membership->client.get()](const std::string& cause) { client->fail(cause); });
   try {
     store.wait_for_everybody(deadline);
-    std::unique_ptr<Collectives> collectives;
-    std::string description = "ring over TCP";
-    if (options.transport != "tcp") {
-      const HostGroup host(store, place, deadline);
-      RINGGRAD_CHECK(options.transport != "shared" || host.one_host(),
-                     "--transport shared: not all ranks are on one host");
-      if (host.one_host()) {
-        collectives = make_shared_collectives(host.segment(), failure, options.timeout);
-        description = "ring over shared memory";
-      }
-    }
-    if (collectives == nullptr) {
-      collectives =
-          make_ring_collectives(connect_ring(store, place, options.interface, *failure, deadline),
-                                failure, options.timeout);
-    }
+    auto [collectives, description] = connect(store, place, options, failure, deadline);
+    store.show_begun(collectives->begun());
+    collectives->ask_for_lagging(
+        [&store](std::int64_t sequence) { return store.lagging(sequence); });
     return make_host_communicator(std::move(collectives), place.local_rank, std::move(description),
                                   membership);
   } catch (const PeerFailure& error) {

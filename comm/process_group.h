@@ -11,7 +11,10 @@
 namespace ringgrad::comm {
 
 struct ProcessGroupOptions {
-  std::string config;              // what must be equal on all ranks
+  std::string config;  // what must be equal on all ranks
+  // auto: ring on one host; between hosts mpi where the job's starter offers it, else ring
+  std::string backend = "auto";
+  bool check_collectives = false;  // mpi: ranks compare what they call, as the ring does anyway
   std::string transport = "auto";  // shared, tcp; auto: shared where all ranks are on one host
   std::string interface;  // whose address the other hosts connect to; empty: as the store sees us
   std::chrono::milliseconds join_timeout = std::chrono::minutes(5);  // for all ranks to come

@@ -125,9 +125,12 @@ std::optional<Placement> place_of(const Reader& env) {
     return from_env(env);
   }
   if (env.has("OMPI_COMM_WORLD_RANK")) {
-    return from_manager(env, "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                        "OMPI_COMM_WORLD_LOCAL_RANK", env.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
-                        env.text("PMIX_NAMESPACE", env.text("OMPI_MCA_ess_base_jobid")), "");
+    Placement place =
+        from_manager(env, "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                     "OMPI_COMM_WORLD_LOCAL_RANK", env.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                     env.text("PMIX_NAMESPACE", env.text("OMPI_MCA_ess_base_jobid")), "");
+    place.offers_mpi = true;
+    return place;
   }
   if (env.has("PMI_RANK")) {
     return from_manager(env, "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
@@ -136,11 +139,13 @@ std::optional<Placement> place_of(const Reader& env) {
   if (env.has("SLURM_PROCID") && env.has("SLURM_STEP_ID")) {
     const int on_node =
         tasks_of_node(env.text("SLURM_STEP_TASKS_PER_NODE", "1"), env.number("SLURM_NODEID", 0));
-    return from_manager(
+    Placement place = from_manager(
         env, "Slurm", "SLURM_PROCID",
         env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "SLURM_LOCALID",
         on_node, env.text("SLURM_JOB_ID") + "." + env.text("SLURM_STEP_ID"),
         first_host(env.text("SLURM_STEP_NODELIST", env.text("SLURM_JOB_NODELIST"))));
+    place.offers_mpi = env.has("PMIX_RANK");  // srun --mpi=pmix
+    return place;
   }
   return std::nullopt;
 }

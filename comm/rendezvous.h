@@ -15,6 +15,7 @@ struct Placement {
   std::string master_addr;  // of rank 0, or of who hosts the store
   int master_port = 0;
   bool store_is_hosted = false;  // by a launcher; else rank 0 hosts it
+  bool offers_mpi = false;       // the job was started so that MPI finds its ranks
   std::string job;
   std::string secret;
   int generation = 0;   // restarts so far

@@ -205,6 +205,7 @@ class RingCollectives : public Collectives {
     if (size() == 1) {
       return;
     }
+    begin(call);
     piece_.resize(kPieceBytes);
     Call ours = call;
     Call theirs;
@@ -291,8 +292,9 @@ class RingCollectives : public Collectives {
                                                  : disagreement(rank(), call, left, theirs));
   }
 
-  // Nothing moves: waits a little. Returns since when. A left neighbour that has begun the
-  // collective (`welcomed`) waits for its own left one, which is to be named first.
+  // Nothing moves: waits a little. Returns since when. Where nobody knows who lags, a left
+  // neighbour that has begun the collective (`welcomed`) waits for its own left one, which is to be
+  // named first.
   std::chrono::steady_clock::time_point wait(const Call& call, bool welcomed, bool may_send,
                                              bool may_receive,
                                              std::chrono::steady_clock::time_point since) {
@@ -300,6 +302,12 @@ class RingCollectives : public Collectives {
     const auto now = std::chrono::steady_clock::now();
     since = since == decltype(since){} ? now : since;
     const auto patience = welcomed ? timeout() + std::min(timeout(), kGrace) : timeout();
+    if (now - since >= timeout()) {
+      const std::string late = lagging(call);
+      RINGGRAD_CHECK(late.empty(), "rank ", rank(), " waited ",
+                     std::chrono::duration<double>(timeout()).count(), " s in ", call.text(),
+                     " for ", late);
+    }
     RINGGRAD_CHECK(now - since < patience, "rank ", rank(), " waited ",
                    std::chrono::duration<double>(patience).count(), " s in ", call.text(),
                    may_receive

@@ -15,6 +15,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRetry{200};
+constexpr std::chrono::seconds kAnswer{3};  // to a question that the store answers at once
 
 }  // namespace
 
@@ -61,6 +62,11 @@ class StoreClient::Impl {
   }
 
   std::string own_address() const { return comm::own_address(socket_); }
+
+  void show_begun(std::shared_ptr<const std::atomic<std::int64_t>> begun) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    begun_ = std::move(begun);
+  }
 
  private:
   // False where the store belongs to a run that is about to end, before this one.
@@ -134,7 +140,7 @@ class StoreClient::Impl {
           hear(json::parse(*line));
         }
         if (Clock::now() - shown >= kSignOfLife) {
-          say({{"alive", true}});
+          say(sign_of_life());
           shown = Clock::now();
         }
       }
@@ -151,10 +157,19 @@ class StoreClient::Impl {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (message.contains("key")) {
       answers_[text_of(message, "key")] = text_of(message, "value");
-    } else if (message.contains("missing")) {
-      answers_["?missing"] = text_of(message, "missing");
+    }
+    for (const char* list : {"missing", "lagging"}) {
+      if (message.contains(list)) {
+        answers_[concat("?", list)] = text_of(message, list);
+      }
     }
     changed_.notify_all();
+  }
+
+  json sign_of_life() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return begun_ == nullptr ? json{{"alive", true}}
+                             : json{{"alive", true}, {"begun", begun_->load()}};
   }
 
   void raise(const std::string& cause) {
@@ -173,6 +188,7 @@ class StoreClient::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> answers_;
+  std::shared_ptr<const std::atomic<std::int64_t>> begun_;
   bool stopping_ = false;
   std::thread thread_;
 };
@@ -195,8 +211,7 @@ std::string StoreClient::get(const std::string& key, const Deadline& deadline) {
 
 void StoreClient::wait_for_everybody(const Deadline& deadline) {
   if (impl_->ask({{"get", "everybody"}}, "everybody", deadline).empty()) {
-    const std::string missing =
-        impl_->ask({{"missing", true}}, "?missing", Deadline(std::chrono::seconds(5)));
+    const std::string missing = impl_->ask({{"missing", true}}, "?missing", Deadline(kAnswer));
     throw PeerFailure("not all ranks came in time; missing: " + missing);
   }
 }
@@ -207,6 +222,14 @@ void StoreClient::fail(const std::string& cause) {
   } catch (const Error&) {  // then its connection tells the others
     return;
   }
+}
+
+void StoreClient::show_begun(std::shared_ptr<const std::atomic<std::int64_t>> begun) {
+  impl_->show_begun(std::move(begun));
+}
+
+std::string StoreClient::lagging(std::int64_t sequence) {
+  return impl_->ask({{"lagging", sequence}}, "?lagging", Deadline(kAnswer));
 }
 
 std::string StoreClient::own_address() const {

@@ -64,6 +64,7 @@ class StoreServer::Impl {
     bool gone = false;
     bool said_bye = false;
     bool refused = false;
+    std::int64_t begun = 0;  // its last collective, as far as it has told
     Clock::time_point heard = Clock::now();
   };
 
@@ -159,6 +160,16 @@ class StoreServer::Impl {
       fail_locked(text_of(message, "fail"));
     } else if (message.contains("missing")) {
       say(peer, {{"missing", rank_list(missing_)}});
+    } else if (message.contains("lagging")) {
+      std::set<int> late;
+      for (const Peer& other : peers_) {
+        if (other.rank >= 0 && other.begun < message["lagging"].get<std::int64_t>()) {
+          late.insert(other.rank);
+        }
+      }
+      say(peer, {{"lagging", rank_list(late)}});
+    } else if (message.contains("begun")) {
+      peer.begun = message["begun"].get<std::int64_t>();
     } else if (message.contains("bye")) {
       peer.said_bye = true;
       peer.gone = true;

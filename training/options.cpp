@@ -162,6 +162,9 @@ void check(const TrainOptions& o) {
                  ": expected -1 (by the cores) to 1024");
   RINGGRAD_CHECK(o.checkpoint_every >= 1, "--checkpoint-every ", o.checkpoint_every,
                  ": expected 1 epoch or more");
+  RINGGRAD_CHECK(
+      o.backend == "auto" || o.backend == "ring" || o.backend == "mpi" || o.backend == "nccl",
+      "--backend ", o.backend, ": expected auto, ring, mpi or nccl");
   RINGGRAD_CHECK(o.transport == "auto" || o.transport == "shared" || o.transport == "tcp",
                  "--transport ", o.transport, ": expected auto, shared or tcp");
   RINGGRAD_CHECK(o.comm_timeout > 0 && o.comm_timeout < 1e6, "--comm-timeout ", o.comm_timeout,

@@ -50,7 +50,9 @@ struct TrainOptions {
   long save_every = 0;        // steps, besides; 0: not
 
   // Several processes. These are each rank's own.
-  std::string transport = "auto";  // shared, tcp
+  std::string backend = "auto";    // ring, mpi, nccl
+  bool check_collectives = false;  // also where the backend does not do it anyway
+  std::string transport = "auto";  // of the ring: shared, tcp
   std::string interface;           // network interface that other hosts connect to
   std::string secret_file;
   double comm_timeout = 600;   // seconds without progress in a collective

@@ -135,6 +135,8 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
   comm::ProcessGroupOptions joining;
   const GivenSettings told(given);
   joining.config = readable(told.common);
+  joining.backend = given.backend;
+  joining.check_collectives = given.check_collectives;
   joining.transport = given.transport;
   joining.interface = given.interface;
   joining.timeout = timeout_of(given);

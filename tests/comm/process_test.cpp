@@ -60,7 +60,7 @@ TEST(Processes, SharedMemoryHasTheBitsOfThreads) {
 }
 
 TEST(Processes, TcpHasTheBitsOfThreads) {
-  expect_ok(spawn_ranks(3, expect_the_bits_of_threads, "tcp"));
+  expect_ok(spawn_ranks(3, expect_the_bits_of_threads, patient(20, "tcp")));
 }
 
 TEST(FullProcesses, EightRanksHaveTheBitsOfThreads) {
@@ -91,7 +91,7 @@ std::optional<Outcome> when_rank_1(const std::function<void()>& suffers,
         std::fflush(stdout);
         _exit(75);
       },
-      transport, std::chrono::seconds(3));
+      patient(3, transport));
 }
 
 TEST(Processes, ARankThatIsKilledIsNamedByAllOthers) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/collectives.h"
-#include "comm/process_group.h"
+#include "tests/support/paths.h"
 
 namespace ringgrad::test {
 namespace {
@@ -37,24 +37,33 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 
 }  // namespace
 
-std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
-                                   const std::string& transport, std::chrono::milliseconds timeout,
-                                   const ProcessOptions& process) {
-  const auto place = comm::placement_from(comm::process_environment, "");
-  if (!place) {
-    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    return ringgrad_command({"launch", "--np", std::to_string(n), "--",
-                             std::filesystem::read_symlink("/proc/self/exe").string(),
-                             concat("--gtest_filter=", test.test_suite_name(), ".", test.name())},
-                            process);
-  }
+comm::ProcessGroupOptions patient(int seconds, const std::string& transport) {
   comm::ProcessGroupOptions options;
   options.transport = transport;
-  options.timeout = timeout;
+  options.timeout = std::chrono::seconds(seconds);
   options.join_timeout = std::chrono::seconds(20);
-  const auto communicator = comm::join_process_group(*place, options);
-  body(*communicator);
-  return std::nullopt;
+  return options;
+}
+
+std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
+                                   const comm::ProcessGroupOptions& options,
+                                   const ProcessOptions& given) {
+  if (const auto place = comm::placement_from(comm::process_environment, "")) {
+    const auto communicator = comm::join_process_group(*place, options);
+    body(*communicator);
+    return std::nullopt;
+  }
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  std::vector<std::string> args{command_path(), "launch", "--np", std::to_string(n), "--"};
+  ProcessOptions process = given;
+  if (options.backend == "mpi") {
+    args = {"mpirun", "--oversubscribe", "-np", std::to_string(n)};
+    process.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
+    process.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+  }
+  args.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  args.push_back(concat("--gtest_filter=", test.test_suite_name(), ".", test.name()));
+  return run_process(args, process);
 }
 
 std::string name_of(Path path) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/process_group.h"
 #include "tests/support/process.h"
 
 namespace ringgrad::test {
@@ -14,17 +15,19 @@ namespace ringgrad::test {
 enum class Path { shared, messages };
 std::string name_of(Path path);
 
+// Waits so many seconds for ranks to come, and for progress. transport: as --transport has it.
+comm::ProcessGroupOptions patient(int seconds, const std::string& transport = "auto");
+
 // Runs fn(communicator) on n ranks that are threads of this process. The first exception of any
 // rank is thrown here; a rank that hangs fails through the collectives' timeout.
 void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn, Path path = Path::shared,
                std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 // Runs body(communicator) on n ranks that are processes: starts this test anew, n times, under
-// `ringgrad launch`, and within those runs calls body. Returns the launcher's outcome, which is not
-// ok where a rank's expectations failed; nothing within a rank. transport: as --transport has it.
+// `ringgrad launch` (mpirun, with the backend mpi), and within those runs calls body. Returns the
+// launcher's outcome, which is not ok where a rank's expectations failed; nothing within a rank.
 std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communicator&)>& body,
-                                   const std::string& transport = "auto",
-                                   std::chrono::milliseconds timeout = std::chrono::seconds(20),
+                                   const comm::ProcessGroupOptions& options = patient(20),
                                    const ProcessOptions& process = {});
 
 }  // namespace ringgrad::test

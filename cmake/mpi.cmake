@@ -1,0 +1,11 @@
+# Whether the MPI backend is built. Sanitizers know nothing of what MPI does in its own threads and pools.
+set(RINGGRAD_HAVE_MPI OFF)
+if(RINGGRAD_MPI STREQUAL "on" OR (RINGGRAD_MPI STREQUAL "auto" AND NOT RINGGRAD_SANITIZE))
+  find_package(MPI COMPONENTS CXX QUIET)
+  if(MPI_CXX_FOUND)
+    set(RINGGRAD_HAVE_MPI ON)
+  elseif(RINGGRAD_MPI STREQUAL "on")
+    message(FATAL_ERROR "RINGGRAD_MPI is on, and there is no MPI; Debian: apt install libopenmpi-dev")
+  endif()
+endif()
+message(STATUS "MPI backend: ${RINGGRAD_HAVE_MPI}")
