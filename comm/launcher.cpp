@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ constexpr int kMultiNodePort = 29500;
 // Ranks hear of a failure from the store and end by themselves; who does not is told, then killed.
 constexpr std::chrono::seconds kUntilTold{3};
 constexpr std::chrono::seconds kUntilKilled{4};
+constexpr std::chrono::seconds kUntilDrained{5};
 // For the ranks of other nodes, which the store tells why the job ended.
 constexpr std::chrono::seconds kUntilLeft{30};
 
@@ -48,20 +50,75 @@ void on_signal(int signal) {
   last_signal = signal;
 }
 
-// What the launcher itself and its ranks print.
-struct Output {
-  OutputQueue out{STDOUT_FILENO};
-  OutputQueue err{STDERR_FILENO};
-  // Who asked for the end does not want to wait for a stalled terminal.
-  void drain() {
-    for (OutputQueue* queue : {&out, &err}) {
+// What the launcher itself and its ranks print. Both streams may be the same file: then lines of
+// one must not end up within those of the other.
+class Output {
+ public:
+  Output() : out_(STDOUT_FILENO), err_(STDERR_FILENO) {
+    struct stat out {};
+    struct stat err {};
+    same_ = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+            out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() { drain(); }
+
+  OutputQueue& out() { return out_; }
+  OutputQueue& err() { return same_ ? out_ : err_; }
+  std::vector<OutputQueue*> all() { return {&out_, &err_}; }
+
+  void flush() {
+    for (OutputQueue* queue : all()) {
       if (signals_seen > 0) {
-        queue->drain(std::chrono::seconds(1));
-      } else {
-        queue->drain();
+        queue->hurry();
+      }
+      queue->flush();
+    }
+  }
+  // Until all is taken, or nothing for long. Who asked for the end waits for a second at most.
+  void drain() {
+    Clock::time_point asked_at{};
+    for (OutputQueue* queue : all()) {
+      while (!queue->empty() && !queue->stalled()) {
+        if (signals_seen > 0) {
+          asked_at = asked_at == Clock::time_point{} ? Clock::now() : asked_at;
+          if (Clock::now() - asked_at > kHurry) {
+            return;
+          }
+        }
+        pollfd file{queue->descriptor(), POLLOUT, 0};
+        poll(&file, 1, 100);
+        queue->flush();
       }
     }
   }
+
+ private:
+  static constexpr std::chrono::seconds kHurry{1};
+  OutputQueue out_, err_;
+  bool same_ = false;
+};
+
+// While it lives, no signal reaches this thread: a child that has not yet given up the launcher's
+// handlers would lose it.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      sigaddset(&set, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { restore(); }
+  void restore() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
 };
 
 struct Child {
@@ -135,11 +192,12 @@ class Job {
     std::vector<char*> entries = pointers(environment);
     std::vector<char*> arguments = pointers(options_.command);
     const pid_t parent = getpid();
+    const BlockedSignals blocked;
     child.pid = fork();
     RINGGRAD_CHECK(child.pid >= 0, "cannot start a process: ", std::strerror(errno));
     setpgid(child.pid, child.pid);  // whichever of both comes first
     if (child.pid == 0) {
-      become_rank(out[1], err[1], parent, arguments.data(), entries.data());
+      become_rank(out[1], err[1], parent, arguments.data(), entries.data(), blocked);
     }
     close(out[1]);
     close(err[1]);
@@ -149,7 +207,7 @@ class Job {
       child.log = Socket(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
       RINGGRAD_CHECK(child.log.valid(), "cannot write ", system_error(path, errno));
     }
-    for (const auto& [end, to] : {std::pair{out[0], &output_.out}, {err[0], &output_.err}}) {
+    for (const auto& [end, to] : {std::pair{out[0], &output_.out()}, {err[0], &output_.err()}}) {
       fcntl(end, F_SETFL, O_NONBLOCK);
       child.output.emplace_back(Socket(end), *to, prefix, child.log.descriptor());
     }
@@ -157,7 +215,7 @@ class Job {
 
   // In the child: nothing that allocates.
   [[noreturn]] static void become_rank(int out, int err, pid_t parent, char** arguments,
-                                       char** entries) {
+                                       char** entries, const BlockedSignals& blocked) {
     // A group of its own: Ctrl-C reaches the launcher alone, which passes it on once.
     setpgid(0, 0);
     // However the launcher ends, its ranks end too.
@@ -168,6 +226,7 @@ class Job {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
       std::signal(signal, SIG_DFL);
     }
+    blocked.restore();
     const int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
@@ -239,7 +298,7 @@ class Job {
         }
       }
     }
-    for (OutputQueue* queue : {&output_.out, &output_.err}) {
+    for (OutputQueue* queue : output_.all()) {
       if (!queue->empty()) {
         files.push_back({queue->descriptor(), POLLOUT, 0});
       }
@@ -250,8 +309,7 @@ class Job {
         writers[i]->read_on();
       }
     }
-    output_.out.flush();
-    output_.err.flush();
+    output_.flush();
   }
 
   void reap() {
@@ -275,7 +333,7 @@ class Job {
           stop_all(*child.code - 128);
         }
         if (!asked_to_stop()) {
-          output_.err.put(concat("ringgrad launch: ", what, "; ending all ranks\n"));
+          output_.err().put(concat("ringgrad launch: ", what, "; ending all ranks\n"));
           if (store_ != nullptr) {
             store_->fail(what);
           }
@@ -327,10 +385,12 @@ class Job {
     }
   }
 
+  // What the ranks left in the pipes. Whoever still writes there has outlived its rank.
   void drain() {
+    const Deadline deadline(kUntilDrained);
     for (Child& child : children_) {
       for (LineWriter& writer : child.output) {
-        while (writer.open() && writer.read_on()) {
+        while (writer.open() && !deadline.passed() && writer.read_on()) {
           if (!writer.ready()) {
             output_.drain();
           }
@@ -343,6 +403,7 @@ class Job {
   }
 
   void wait_for_other_nodes() {
+    output_.drain();
     const Deadline deadline(kUntilLeft);
     while (store_ != nullptr && signals_seen == signals_passed_ && !deadline.passed() &&
            !store_->wait_until_left(Deadline(std::chrono::milliseconds(100)))) {
@@ -404,19 +465,19 @@ int launch(const LaunchOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   Output output;
   if (options.ranks > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
-    output.err.put(concat("ringgrad launch: ", options.ranks, " ranks, ",
-                          counted(threads_of_each(options), "thread"),
-                          " each (OMP_NUM_THREADS sets another number)\n"));
+    output.err().put(concat("ringgrad launch: ", options.ranks, " ranks, ",
+                            counted(threads_of_each(options), "thread"),
+                            " each (OMP_NUM_THREADS sets another number)\n"));
   }
   for (int generation = 0;; ++generation) {
     Job attempt(options, job, secret, generation, output);
     const int code = attempt.run();
     const bool mistake = code == 2;
-    if (code == 0 || mistake || attempt.asked_to_stop() || generation == options.max_restarts) {
-      output.drain();
+    if (code == 0 || mistake || signals_seen > 0 || attempt.asked_to_stop() ||
+        generation == options.max_restarts) {
       return code;
     }
-    output.err.put(
+    output.err().put(
         concat("ringgrad launch: restart ", generation + 1, " of ", options.max_restarts, "\n"));
   }
 }

@@ -1,6 +1,8 @@
 #include "comm/output_queue.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +13,22 @@
 namespace ringgrad::comm {
 namespace {
 
-// A pipe that can be written to takes as much without blocking (pipe(7)).
 constexpr std::size_t kChunk = 4096;
 
 }  // namespace
 
+// What can block is opened anew: the flag that keeps it from that would be seen by whoever shares
+// our description with us, the shell above all.
+OutputQueue::OutputQueue(int descriptor) : given_(descriptor) {
+  struct stat status {};
+  if (fstat(descriptor, &status) == 0 && (S_ISFIFO(status.st_mode) || isatty(descriptor) == 1)) {
+    own_ = Socket(open(concat("/proc/self/fd/", descriptor).c_str(),
+                       O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+}
+
 void OutputQueue::put(const std::string& line) {
-  if (text_.size() >= kBytes && stalled()) {
+  if (text_.size() >= kBytes && (hurried_ || stalled())) {
     ++left_out_;
     return;
   }
@@ -29,12 +40,12 @@ void OutputQueue::put(const std::string& line) {
 
 void OutputQueue::flush() {
   while (!text_.empty()) {
-    pollfd file{descriptor_, POLLOUT, 0};
+    pollfd file{descriptor(), POLLOUT, 0};
     if (poll(&file, 1, 0) <= 0) {
       return;
     }
     const ssize_t wrote =
-        write(descriptor_, text_.data() + written_, std::min(kChunk, text_.size() - written_));
+        write(descriptor(), text_.data() + written_, std::min(kChunk, text_.size() - written_));
     if (wrote < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
     }
@@ -46,17 +57,10 @@ void OutputQueue::flush() {
       text_.clear();
     }
     if (text_.empty() && left_out_ > 0) {
-      text_ = concat("ringgrad launch: ", left_out_, " lines left out, which nobody took\n");
+      text_ =
+          concat("ringgrad launch: ", counted(left_out_, "line"), " left out, which nobody took\n");
       left_out_ = 0;
     }
-  }
-}
-
-void OutputQueue::drain(std::chrono::milliseconds patience) {
-  while (!text_.empty() && !stalled(patience)) {
-    pollfd file{descriptor_, POLLOUT, 0};
-    poll(&file, 1, 100);
-    flush();
   }
 }
 

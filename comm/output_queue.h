@@ -6,35 +6,39 @@
 #include <cstddef>
 #include <string>
 
+#include "comm/socket.h"
+
 namespace ringgrad::comm {
 
 class OutputQueue {
  public:
-  explicit OutputQueue(int descriptor) : descriptor_(descriptor) {}
+  explicit OutputQueue(int descriptor);
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return own_.valid() ? own_.descriptor() : given_; }
   bool empty() const { return text_.empty(); }
-  // A whole line. Left out, and counted, where nothing has been taken for kPatience.
+  // A whole line. Left out, and counted, where there is no room for it and no hope.
   void put(const std::string& line);
-  // Who has more to put should let its source wait, as long as there is hope.
-  bool full() const { return text_.size() >= kBytes && !stalled(); }
+  // Who has more to put should let its source wait.
+  bool full() const { return text_.size() >= kBytes && !hurried_ && !stalled(); }
   // Writes what is taken at once.
   void flush();
-  // Writes on until all is taken, or nothing for `patience`.
-  void drain(std::chrono::milliseconds patience = kPatience);
+  // From now on no source waits, whatever is lost.
+  void hurry() { hurried_ = true; }
+  // Whether it has waited for long in which nothing was taken.
+  bool stalled() const {
+    return !text_.empty() && std::chrono::steady_clock::now() - moved_at_ > kPatience;
+  }
 
  private:
   static constexpr std::size_t kBytes = std::size_t{1} << 20;
-  static constexpr std::chrono::milliseconds kPatience{10'000};
+  static constexpr std::chrono::seconds kPatience{10};
 
-  bool stalled(std::chrono::milliseconds patience = kPatience) const {
-    return !text_.empty() && std::chrono::steady_clock::now() - moved_at_ > patience;
-  }
-
-  int descriptor_;
+  int given_;
+  Socket own_;  // a description of our own of the same pipe or terminal, which never blocks
   std::string text_;
   std::size_t written_ = 0;  // of text_
   long left_out_ = 0;        // lines
+  bool hurried_ = false;
   std::chrono::steady_clock::time_point moved_at_ = std::chrono::steady_clock::now();
 };
 

@@ -18,6 +18,7 @@
 namespace ringgrad::comm {
 namespace {
 
+constexpr const char* kDigits = "0123456789abcdef";
 constexpr std::size_t kNonceBytes = 16;
 constexpr std::size_t kNonceDigits = 2 * kNonceBytes;
 constexpr std::size_t kProofDigits = 64;
@@ -25,11 +26,10 @@ constexpr std::size_t kRankDigits = 8;
 constexpr std::size_t kHostSecretDigits = 64;
 
 std::string hex(const unsigned char* bytes, std::size_t count) {
-  static const char* digits = "0123456789abcdef";
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
-    text += digits[bytes[i] >> 4];
-    text += digits[bytes[i] & 15];
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
   }
   return text;
 }
@@ -49,13 +49,15 @@ std::string host_secret(const std::filesystem::path& path) {
   RINGGRAD_CHECK(file.valid(), "cannot open ", system_error(path, errno));
   struct stat status {};
   RINGGRAD_CHECK(fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode) &&
-                     status.st_uid == geteuid() && (status.st_mode & 077U) == 0,
+                     status.st_uid == geteuid() && (status.st_mode & 077U) == 0 &&
+                     status.st_nlink == 1,
                  path.string(), " is open to other users; remove it, or set RINGGRAD_SECRET");
   // Whoever comes first writes it; the others wait for that.
   RINGGRAD_CHECK(flock(file.descriptor(), LOCK_EX) == 0, "cannot lock ", system_error(path, errno));
   std::string secret(kHostSecretDigits, '\0');
   const ssize_t got = pread(file.descriptor(), secret.data(), secret.size(), 0);
-  if (got == static_cast<ssize_t>(secret.size())) {
+  if (got == static_cast<ssize_t>(secret.size()) &&
+      secret.find_first_not_of(kDigits) == std::string::npos) {
     return secret;
   }
   secret = random_hex(kHostSecretDigits / 2);

@@ -27,10 +27,12 @@ class StoreClient::Impl {
         identity_(std::move(identity)),
         rank_(rank),
         failure_(std::move(failure)) {
-    do {
-      socket_ = connect_tcp(store_, deadline);
-      buffer_.clear();
-    } while (!introduce(deadline));
+    while (!introduce(deadline)) {
+      std::this_thread::sleep_for(kRetry);
+      if (deadline.passed()) {
+        throw PeerFailure(why_not_);
+      }
+    }
     thread_ = std::thread([this] { listen(); });
   }
   ~Impl() {
@@ -49,10 +51,19 @@ class StoreClient::Impl {
   void say(const json& message) {
     const std::string line = text_of(message) + "\n";
     const std::lock_guard<std::mutex> lock(sending_);
-    send_all(socket_, line.data(), line.size(), Deadline(kLostAfter));
+    try {
+      send_all(socket_, line.data(), line.size(), Deadline(kLostAfter));
+    } catch (const Error& error) {
+      throw PeerFailure(concat("the store at ", store_.text(), " is gone: ", error.what()));
+    }
   }
 
+  // Values stay what they are once they are set; an answer to a question is good for once.
   std::string ask(const json& question, const std::string& answer, const Deadline& deadline) {
+    if (answer.front() == '?') {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      answers_.erase(answer);
+    }
     say(question);
     std::unique_lock<std::mutex> lock(mutex_);
     const bool there = deadline.wait(
@@ -69,9 +80,11 @@ class StoreClient::Impl {
   }
 
  private:
-  // False where the store belongs to a run that is about to end, before this one.
+  // False, and why_not_, where the store belongs to a run that is about to end, before this one, or
+  // has ended meanwhile.
   bool introduce(const Deadline& deadline) {
-    const std::string challenge = text_of(next_line(deadline), "challenge");
+    socket_ = connect_tcp(store_, deadline);
+    buffer_.clear();
     json hello{{"rank", rank_},
                {"size", identity_.size},
                {"job", identity_.job},
@@ -79,11 +92,18 @@ class StoreClient::Impl {
                {"generation", identity_.generation},
                {"config", identity_.config},
                {"challenge", random_hex(16)}};
-    hello["proof"] = rank_proof(identity_.secret, challenge, hello);
-    say(hello);
-    const json answer = next_line(deadline);
-    if (answer.value("early", false) && !deadline.passed()) {
-      std::this_thread::sleep_for(kRetry);
+    json answer;
+    try {
+      const std::string challenge = text_of(next_line(deadline), "challenge");
+      hello["proof"] = rank_proof(identity_.secret, challenge, hello);
+      say(hello);
+      answer = next_line(deadline);
+    } catch (const PeerFailure& broken) {
+      why_not_ = broken.what();
+      return false;
+    }
+    if (answer.value("early", false)) {
+      why_not_ = concat("rank ", rank_, " comes early: ", text_of(answer, "refused"));
       return false;
     }
     if (answer.value("late", false)) {
@@ -184,6 +204,7 @@ class StoreClient::Impl {
   std::shared_ptr<Failure> failure_;
   Socket socket_;
   std::string buffer_;
+  std::string why_not_;
   std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -188,6 +188,10 @@ class StoreServer::Impl {
                  {"early", generation > identity_.generation},
                  {"late", generation < identity_.generation}});
       peer.refused = true;
+      // Another node has restarted its ranks and does not come back to this run.
+      if (generation > identity_.generation && text_of(hello, "job") == identity_.job) {
+        fail_locked(concat("rank ", number_of(hello, "rank"), " was restarted"));
+      }
       return;
     }
     peer.rank = hello["rank"].get<int>();

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,20 +165,33 @@ void unpack(const fs::path& path, const fs::path& folder) {
 // for as long as it lives; waits for one that does.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& folder)
-      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    RINGGRAD_CHECK(descriptor_ >= 0, "cannot open ", system_error(folder, errno));
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      std::fprintf(stderr, "waiting for another process that downloads into %s\n", folder.c_str());
-      flock(descriptor_, LOCK_EX);
+  explicit FolderLock(const fs::path& folder) : file_(folder / ".fetch.lock") {
+    while (!take()) {
+      close(descriptor_);
     }
   }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
-  ~FolderLock() { close(descriptor_); }
+  ~FolderLock() {
+    unlink(file_.c_str());
+    close(descriptor_);
+  }
 
  private:
-  int descriptor_;
+  // False if the file was removed meanwhile by who had the lock before.
+  bool take() {
+    descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    RINGGRAD_CHECK(descriptor_ >= 0, "cannot write ", system_error(file_, errno));
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      std::fprintf(stderr, "waiting for another process that downloads there: %s\n", file_.c_str());
+      RINGGRAD_CHECK(flock(descriptor_, LOCK_EX) == 0, "cannot lock ", system_error(file_, errno));
+    }
+    struct stat locked {};
+    return fstat(descriptor_, &locked) == 0 && locked.st_nlink > 0;
+  }
+
+  fs::path file_;
+  int descriptor_ = -1;
 };
 
 bool complete(const Archive& archive, const fs::path& folder) {
@@ -208,12 +222,21 @@ Archive known_archive(const std::string& name) {
 }
 
 void fetch(const Archive& archive, const fs::path& folder) {
+  const auto nothing_to_do = [&] {
+    const bool there = complete(archive, folder);
+    if (there) {
+      std::fprintf(stderr, "%s is there already\n", folder.c_str());
+    }
+    return there;
+  };
+  if (nothing_to_do()) {
+    return;
+  }
   std::error_code error;
   fs::create_directories(folder, error);
   RINGGRAD_CHECK(!error, "cannot make folder ", folder.string(), ": ", error.message());
   const FolderLock lock(folder);
-  if (complete(archive, folder)) {
-    std::fprintf(stderr, "%s is there already\n", folder.c_str());
+  if (nothing_to_do()) {
     return;
   }
   const fs::path part = folder / (archive.file_name + ".part");

@@ -128,7 +128,7 @@ std::vector<std::string> differences(const StateText& state, const TrainOptions&
   std::vector<std::string> found;
   const auto compare = [&](const json& before, const json& now, const char* what) {
     for (const auto& [key, value] : now.items()) {
-      if (before.contains(key) && before.at(key) != value) {
+      if (before.contains(key) && readable(before.at(key)) != readable(value)) {
         found.push_back(concat(what, key, " was ", readable(before.at(key)), " and is ",
                                readable(value), ": results differ from an uninterrupted run"));
       }

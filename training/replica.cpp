@@ -213,7 +213,9 @@ class Replica {
       }
       ++position_.step;
       ++position_.total_steps;
-      reporter_.progress(progress("train", position_.totals, shard * communicator_.size()));
+      reporter_.progress(progress("train", position_.totals,
+                                  std::min(position_.step * batch_, shard),
+                                  shard * communicator_.size()));
       if (!stepped) {
         continue;
       }
@@ -277,6 +279,9 @@ class Replica {
           .all_reduce(signal.raw(), 1, DType::i64, comm::ReduceOp::max, context_->compute_stream())
           ->wait(context_->compute_stream());
       stopped_by_ = static_cast<int>(signal.to_host<std::int64_t>().front());
+      if (stopped_by_ != 0) {
+        stop_is_agreed();
+      }
     }
     return stopped_by_ != 0;
   }
@@ -287,15 +292,11 @@ class Replica {
   }
 
   // Of all ranks: each has done as much as this one, about.
-  Progress progress(const char* phase, const Totals& totals, std::int64_t of_all) const {
-    return {phase,
-            position_.epoch,
-            options_.epochs,
-            std::min(totals.samples * communicator_.size(), of_all),
-            of_all,
-            totals.loss(),
-            totals.accuracy(),
-            images_per_second()};
+  Progress progress(const char* phase, const Totals& totals, std::int64_t seen,
+                    std::int64_t of_all) const {
+    return {
+        phase,  position_.epoch, options_.epochs,   std::min(seen * communicator_.size(), of_all),
+        of_all, totals.loss(),   totals.accuracy(), images_per_second()};
   }
 
   void report_step(double loss, std::int64_t shard, long steps) {
@@ -323,17 +324,17 @@ class Replica {
     data::DataLoader loader(
         *context_, *data_.test, {transform_, false}, loader_options(false), position_.epoch,
         data::evaluation_shard(data_.test->size(), communicator_.rank(), communicator_.size()));
-    const Totals test =
-        reduced(evaluate(*context_, *model_, loader, normalization_,
-                         [&](const Totals& so_far) {
-                           Progress now = progress("test", so_far, data_.test->size());
-                           now.images_per_second = static_cast<double>(so_far.samples) *
-                                                   communicator_.size() /
-                                                   std::max(seconds_since(start_), 1e-9);
-                           reporter_.progress(now);
-                           return stop_signal() == 0;
-                         }),
-                communicator_, *context_);
+    const Totals test = reduced(
+        evaluate(*context_, *model_, loader, normalization_,
+                 [&](const Totals& so_far) {
+                   Progress now = progress("test", so_far, so_far.samples, data_.test->size());
+                   now.images_per_second = static_cast<double>(so_far.samples) *
+                                           communicator_.size() /
+                                           std::max(seconds_since(start_), 1e-9);
+                   reporter_.progress(now);
+                   return stop_signal() == 0;
+                 }),
+        communicator_, *context_);
     if (must_stop()) {
       return false;
     }
@@ -426,9 +427,10 @@ class Replica {
     const json now = to_json(options_);
     for (const char* key : {"data", "samples", "seed", "skip-bad", "allow-empty-classes",
                             "batch-size", "global-batch-size", "accumulate", "drop-last"}) {
-      RINGGRAD_CHECK(was.at(key) == now.at(key), "--resume: the run stopped within epoch ",
-                     position_.epoch, "; --", key, " was ", readable(was.at(key)), " and is ",
-                     readable(now.at(key)), ", which can change between epochs only");
+      RINGGRAD_CHECK(readable(was.at(key)) == readable(now.at(key)),
+                     "--resume: the run stopped within epoch ", position_.epoch, "; --", key,
+                     " was ", readable(was.at(key)), " and is ", readable(now.at(key)),
+                     ", which can change between epochs only");
     }
   }
 

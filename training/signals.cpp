@@ -43,6 +43,10 @@ SignalGuard::~SignalGuard() {
   std::signal(SIGTERM, SIG_DFL);
 }
 
+void stop_is_agreed() {
+  received = 0;
+}
+
 int stop_signal() {
   return received;
 }

@@ -17,5 +17,8 @@ class SignalGuard {
 
 // The signal that asked for the end, or 0.
 int stop_signal();
+// The ranks have agreed on the end: a signal that comes now, from a launcher that hears of it and
+// tells them all, is the first one again.
+void stop_is_agreed();
 
 }  // namespace ringgrad::training

@@ -161,6 +161,42 @@ TEST(Launcher, AReaderThatStallsDoesNotKeepASignalFromBeingHeard) {
   EXPECT_EQ(outcome.out, "code 143\n") << outcome.err;
 }
 
+// script(1) gives the launcher a terminal, and does not read it any more once its own output
+// stalls.
+TEST(Launcher, ATerminalThatStallsDoesNotKeepASignalFromBeingHeard) {
+  const TemporaryFolder folder;
+  const std::string in = folder.path().string();
+  const Outcome outcome = run_process(
+      {"sh", "-c",
+       concat("mkfifo ", in, "/out; sleep 40 < ", in, "/out & reader=$!; ",
+              "script -qec 'echo $$ > ", in, "/pid; exec ", command_path(),
+              " launch --np 2 -- yes' /dev/null > ", in, "/out 2>&1 & terminal=$!; sleep 1; ",
+              "pid=$(cat ", in, "/pid); kill -TERM $pid; ",
+              "alive() { grep -q 'State:.[^Z]' /proc/$pid/status 2>/dev/null; }; "
+              "for i in $(seq 50); do alive || break; sleep 0.1; done; "
+              "alive && echo stuck || echo gone; kill $reader $terminal")});
+  EXPECT_EQ(outcome.out, "gone\n") << outcome.err;
+}
+
+// Both streams are one pipe, which is full now and then.
+TEST(Launcher, LinesOfBothStreamsAreNotTornInOnePipe) {
+  const Outcome outcome = run_process(
+      {"sh", "-c",
+       concat(command_path(),
+              " launch --np 2 -- sh -c 'i=0; while [ $i -lt 6000 ]; do echo standard output; "
+              "echo standard error >&2; i=$((i+1)); done' 2>&1 | (sleep 0.5; cat)")});
+  std::istringstream lines(outcome.out);
+  std::map<std::string, int> count;
+  for (std::string line; std::getline(lines, line);) {
+    count[line] += contains(line, "threads") || contains(line, "thread each") ? 0 : 1;
+  }
+  for (const char* rank : {"[0]", "[1]"}) {
+    EXPECT_EQ(count[concat(rank, " standard output")], 6000);
+    EXPECT_EQ(count[concat(rank, " standard error")], 6000);
+  }
+  EXPECT_EQ(count.size(), 5U) << "and the launcher's own line";
+}
+
 // A zombie that nobody has waited for does not count.
 bool alive(const std::string& pid) {
   const std::string stat = concat("/proc/", std::stoi(pid), "/stat");

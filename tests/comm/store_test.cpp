@@ -83,6 +83,32 @@ TEST_F(StoreTest, MissingRanksAreListed) {
             "not all ranks came in time; missing: rank 0");
 }
 
+// Of another node, which had to start again: this run cannot go on without it.
+TEST_F(StoreTest, ARankOfALaterGenerationEndsThisOne) {
+  const auto first = join(0, identity_);
+  JobIdentity later = identity_;
+  later.generation = 1;
+  const std::string early = error_of([&] {
+    StoreClient(address_, later, 1, std::make_shared<Failure>(),
+                Deadline(std::chrono::milliseconds(300)));
+  });
+  EXPECT_TRUE(contains(early, "rank 1 comes early")) << early;
+  EXPECT_TRUE(
+      contains(error_of([&] { first->wait_for_everybody(soon()); }), "rank 1 was restarted"));
+}
+
+TEST_F(StoreTest, RanksThatLagAreKnown) {
+  const auto first = join(0, identity_);
+  const auto second = join(1, identity_);
+  const auto begun = std::make_shared<std::atomic<std::int64_t>>(7);
+  first->show_begun(begun);
+  for (int i = 0; i < 50 && first->lagging(7) != "rank 1"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(first->lagging(7), "rank 1");
+  EXPECT_EQ(first->lagging(8), "rank 0, rank 1");
+}
+
 TEST_F(StoreTest, GarbageAndHalfOpenConnectionsHarmNothing) {
   const Socket silent = comm::connect_tcp(address_, soon());
   for (const std::string& garbage :
