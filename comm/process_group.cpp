@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "comm/collectives.h"
@@ -20,6 +22,7 @@ namespace ringgrad::comm {
 namespace {
 
 constexpr std::chrono::seconds kStrangerTime{2};  // to prove itself
+constexpr std::chrono::seconds kOneAddress{1};    // of several that rank 0 may be reached at
 constexpr std::chrono::seconds kLeaving{30};      // rank 0, which hosts the store, leaves last
 
 // What must outlive the collectives. The client goes first: it says goodbye.
@@ -177,11 +180,47 @@ struct Connected {
   std::string description;
 };
 
+bool uses_mpi(const Placement& place, const ProcessGroupOptions& options) {
+  return options.backend == "mpi" || (options.backend == "auto" && options.transport == "auto" &&
+                                      place.offers_mpi && !place.one_host() && mpi_is_built());
+}
+
+// Rank 0 makes what the user did not give: the secret; the port; its addresses, of which each rank
+// takes the first that it reaches.
+void meet_through(MpiSession& mpi, Placement& place, const Socket& listener,
+                  const std::string& interface, const Deadline& deadline) {
+  std::string offer;
+  if (place.rank == 0) {
+    offer = concat(random_hex(32), " ", port_of(listener));
+    for (const std::string& address :
+         interface.empty() ? outside_addresses() : std::vector{interface_address(interface)}) {
+      offer += " " + address;
+    }
+  }
+  std::istringstream parts(mpi.broadcast_text(offer, deadline));
+  parts >> place.secret >> place.master_port;
+  std::vector<std::string> addresses{std::istream_iterator<std::string>(parts), {}};
+  while (!deadline.passed()) {
+    for (const std::string& address : addresses) {
+      try {
+        connect_tcp({address, place.master_port}, Deadline(kOneAddress));
+        place.master_addr = address;
+        return;
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+  throw PeerFailure(concat("rank ", place.rank, " reaches rank 0 at none of its addresses"));
+}
+
 Connected connect(StoreClient& store, const Placement& place, const ProcessGroupOptions& options,
-                  const std::shared_ptr<Failure>& failure, const Deadline& deadline) {
-  RINGGRAD_CHECK(options.backend != "nccl",
-                 "--backend nccl: this program was built without NCCL; use --backend ring");
-  if (options.transport != "tcp" && options.backend != "mpi") {
+                  const std::shared_ptr<MpiSession>& mpi, const std::shared_ptr<Failure>& failure,
+                  const Deadline& deadline) {
+  if (mpi != nullptr) {
+    return {make_mpi_collectives(mpi, options.check_collectives, failure, options.timeout), "MPI"};
+  }
+  if (options.transport != "tcp") {
     const HostGroup host(store, place, deadline);
     RINGGRAD_CHECK(options.transport != "shared" || host.one_host(),
                    "--transport shared: not all ranks are on one host");
@@ -189,13 +228,6 @@ Connected connect(StoreClient& store, const Placement& place, const ProcessGroup
       return {make_shared_collectives(host.segment(), failure, options.timeout),
               "ring over shared memory"};
     }
-  }
-  const bool trusted = options.backend == "auto" && options.transport == "auto" &&
-                       place.offers_mpi && mpi_is_built();
-  if (options.backend == "mpi" || trusted) {
-    return {make_mpi_collectives(place.rank, place.size, options.check_collectives, failure,
-                                 options.timeout),
-            "MPI"};
   }
   return {make_ring_collectives(connect_ring(store, place, options.interface, *failure, deadline),
                                 failure, options.timeout),
@@ -210,18 +242,31 @@ std::unique_ptr<Communicator> join_process_group(const Placement& given,
   if (given.size == 1) {
     return make_single_communicator();
   }
+  RINGGRAD_CHECK(options.backend != "nccl",
+                 "--backend nccl: this program was built without NCCL; use --backend ring");
+  const Deadline deadline(options.join_timeout);
   Placement place = given;
-  if (place.secret.empty()) {  // which placement_from allows on one host
+  const std::shared_ptr<MpiSession> mpi =
+      uses_mpi(place, options) ? begin_mpi(place.rank, place.size) : nullptr;
+  const bool hosts = place.rank == 0 && !place.store_is_hosted;
+  const bool by_mpi = mpi != nullptr && !place.one_host() && !place.store_is_hosted &&
+                      (place.secret.empty() || place.master_addr.empty());
+  Socket listener;
+  if (hosts) {
+    listener = listen_tcp(place.one_host() ? "127.0.0.1" : "", by_mpi ? 0 : place.master_port);
+  }
+  if (by_mpi) {
+    meet_through(*mpi, place, listener, options.interface, deadline);
+  }
+  check_can_meet(place);
+  if (place.secret.empty()) {  // on one host
     place.secret = host_secret(host_secret_file());
   }
-  const Deadline deadline(options.join_timeout);
   const JobIdentity identity{place.job, place.secret, options.config, place.size, place.generation};
   const auto failure = std::make_shared<Failure>();
   auto membership = std::make_shared<Membership>();
-  const bool hosts = place.rank == 0 && !place.store_is_hosted;
   if (hosts) {
-    membership->server = std::make_unique<StoreServer>(
-        identity, listen_tcp(place.one_host() ? "127.0.0.1" : "", place.master_port));
+    membership->server = std::make_unique<StoreServer>(identity, std::move(listener));
   }
   const std::string store_host = place.one_host() ? "127.0.0.1" : place.master_addr;
   membership->client = std::make_unique<StoreClient>(Address{store_host, place.master_port},
@@ -232,7 +277,7 @@ std::unique_ptr<Communicator> join_process_group(const Placement& given,
       [client = membership->client.get()](const std::string& cause) { client->fail(cause); });
   try {
     store.wait_for_everybody(deadline);
-    auto [collectives, description] = connect(store, place, options, failure, deadline);
+    auto [collectives, description] = connect(store, place, options, mpi, failure, deadline);
     store.show_begun(collectives->begun());
     collectives->ask_for_lagging(
         [&store](std::int64_t sequence) { return store.lagging(sequence); });

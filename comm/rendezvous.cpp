@@ -114,9 +114,6 @@ Placement from_manager(const Reader& env, const char* starter, const char* rank,
   place.job = env.text("RINGGRAD_JOB_ID", job);
   place.master_addr = env.text("MASTER_ADDR", place.one_host() ? "127.0.0.1" : first_node);
   place.master_port = env.number("MASTER_PORT", derived_port(place.job));
-  RINGGRAD_CHECK(!place.master_addr.empty(), starter,
-                 " started ranks on several hosts; tell them where rank 0 is, for Open MPI with: "
-                 "mpirun -x MASTER_ADDR=HOST -x RINGGRAD_SECRET …");
   return place;
 }
 
@@ -174,6 +171,13 @@ std::string secret_from(const Environment& environment, const std::string& secre
   return secret;
 }
 
+void check_can_meet(const Placement& place) {
+  RINGGRAD_CHECK(!place.master_addr.empty(), place.starter,
+                 " started ranks on several hosts; tell them where rank 0 is, for Open MPI with: "
+                 "mpirun -x MASTER_ADDR=HOST -x RINGGRAD_SECRET …");
+  RINGGRAD_CHECK(place.one_host() || !place.secret.empty(), kSecretNeeded);
+}
+
 std::optional<Placement> placement_from(const Environment& environment,
                                         const std::string& secret_file) {
   const Reader env(environment);
@@ -189,7 +193,9 @@ std::optional<Placement> placement_from(const Environment& environment,
                  " on this host, of ", place->size, " in all");
   RINGGRAD_CHECK(place->master_port < 65536, "MASTER_PORT is ", place->master_port);
   place->secret = secret_from(environment, secret_file);
-  RINGGRAD_CHECK(place->one_host() || !place->secret.empty(), kSecretNeeded);
+  if (!place->offers_mpi) {
+    check_can_meet(*place);
+  }
   return place;
 }
 

@@ -33,6 +33,9 @@ std::string secret_from(const Environment& environment, const std::string& secre
 // What to do about a missing one.
 extern const char* const kSecretNeeded;
 
+// Error where ranks on several hosts have no secret, or do not know where rank 0 is.
+void check_can_meet(const Placement& place);
+
 // The placement of a process that something started as one rank of several:
 //
 //   RANK, WORLD_SIZE             `ringgrad launch`, torchrun, or by hand (env://), with LOCAL_RANK,
@@ -43,8 +46,8 @@ extern const char* const kSecretNeeded;
 //
 // in this order; nothing if there is none of them. torchrun's agent listens on MASTER_PORT itself:
 // under TORCHELASTIC_USE_AGENT_STORE the store takes the next port, or RINGGRAD_STORE_PORT. The
-// secret is RINGGRAD_SECRET, or the content of `secret_file`; ranks on several hosts need one.
-// Error for an incomplete or contradictory environment.
+// secret is RINGGRAD_SECRET, or the content of `secret_file`; ranks on several hosts need one,
+// unless MPI can tell them one. Error for an incomplete or contradictory environment.
 std::optional<Placement> placement_from(const Environment& environment,
                                         const std::string& secret_file);
 

@@ -152,19 +152,46 @@ std::string own_address(const Socket& connection) {
   return number.rfind("::ffff:", 0) == 0 ? number.substr(7) : number;
 }
 
-std::string interface_address(const std::string& interface) {
+namespace {
+
+// Interface and address, IPv4 first.
+std::vector<std::pair<std::string, std::string>> addresses_of_interfaces() {
   ifaddrs* all = nullptr;
   getifaddrs(&all);
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  std::vector<std::pair<std::string, std::string>> found;
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* a = all; a != nullptr; a = a->ifa_next) {
-      if (a->ifa_addr != nullptr && a->ifa_addr->sa_family == family && interface == a->ifa_name) {
-        return number_of(a->ifa_addr,
-                         family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+      if (a->ifa_addr != nullptr && a->ifa_addr->sa_family == family) {
+        found.emplace_back(
+            a->ifa_name,
+            number_of(a->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)));
       }
     }
   }
+  return found;
+}
+
+}  // namespace
+
+std::string interface_address(const std::string& interface) {
+  for (const auto& [name, address] : addresses_of_interfaces()) {
+    if (name == interface) {
+      return address;
+    }
+  }
   throw Error(concat("no network interface ", interface, " with an address"));
+}
+
+std::vector<std::string> outside_addresses() {
+  std::vector<std::string> found;
+  for (const auto& [name, address] : addresses_of_interfaces()) {
+    // A link-local address means something with the interface's name alone.
+    if (!is_loopback(address) && address.find('%') == std::string::npos) {
+      found.push_back(address);
+    }
+  }
+  return found;
 }
 
 bool is_loopback(const std::string& address) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/deadline.h"
 
@@ -44,6 +45,8 @@ int port_of(const Socket& listener);
 std::string own_address(const Socket& connection);
 // The first address of a network interface; Error if there is none of that name.
 std::string interface_address(const std::string& interface);
+// The addresses of this host that other hosts may reach, as numbers.
+std::vector<std::string> outside_addresses();
 
 // Whether only this host reaches an address, given as a number.
 bool is_loopback(const std::string& address);

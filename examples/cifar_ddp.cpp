@@ -39,6 +39,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: ringgrad launch -np N -- cifar_ddp FOLDER [EPOCHS [STEPS]]\n");
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines are seen at once, also through a launcher
   const int epochs = argc > 2 ? std::atoi(argv[2]) : 10;
   const int max_steps = argc > 3 ? std::atoi(argv[3]) : 1 << 30;
 

@@ -79,11 +79,9 @@ MPI_Datatype carrier_of(DType dtype) {
   }
 }
 
-class MpiCollectives : public Collectives {
+class Session : public MpiSession {
  public:
-  MpiCollectives(int rank, int size, bool check, std::shared_ptr<Failure> failure,
-                 std::chrono::milliseconds timeout)
-      : Collectives(std::move(failure), timeout), rank_(rank), size_(size), check_(check) {
+  Session(int rank_in_job, int size_of_job) : rank(rank_in_job), size(size_of_job) {
     int begun = 0;
     MPI_Initialized(&begun);
     RINGGRAD_CHECK(begun == 0, "--backend mpi: MPI was used in this process already");
@@ -97,24 +95,78 @@ class MpiCollectives : public Collectives {
                      ", this job has ", size, "; start it with mpirun, or use --backend ring");
       throw Error("--backend mpi: this MPI cannot be called from threads");
     }
-    RINGGRAD_CHECK_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm_));
-    RINGGRAD_CHECK_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    RINGGRAD_CHECK_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &ranks_of_job));
+    RINGGRAD_CHECK_MPI(MPI_Comm_set_errhandler(ranks_of_job, MPI_ERRORS_RETURN));
   }
-
   // After a failure MPI cannot end in order: it would wait for the ranks that are lost.
-  ~MpiCollectives() override {
-    if (failure().raised()) {
-      return;
+  ~Session() override {
+    if (!failed) {
+      MPI_Comm_free(&ranks_of_job);
+      MPI_Finalize();
     }
-    for (auto& [key, op] : ops_) {
-      MPI_Op_free(&op);
-    }
-    MPI_Comm_free(&comm_);
-    MPI_Finalize();
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  std::string broadcast_text(const std::string& text, const Deadline& deadline) override {
+    std::string content = text;
+    std::int64_t length = static_cast<std::int64_t>(content.size());
+    const auto check = [&] {
+      RINGGRAD_CHECK(!deadline.passed(), "MPI's ranks did not come in time");
+    };
+    run([&](MPI_Request* r) { return MPI_Ibcast(&length, 1, MPI_INT64_T, 0, ranks_of_job, r); },
+        check);
+    content.resize(static_cast<std::size_t>(length));
+    run(
+        [&](MPI_Request* r) {
+          return MPI_Ibcast(content.data(), static_cast<int>(length), MPI_BYTE, 0, ranks_of_job, r);
+        },
+        check);
+    return content;
+  }
+
+  // Starts an operation and waits for its end; `check` is called meanwhile, and throws to end it.
+  template <class Start, class Check>
+  void run(Start&& start, Check&& check) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    try {
+      RINGGRAD_CHECK_MPI(start(&request));
+      for (int round = 0;; ++round) {
+        int done = 0;
+        RINGGRAD_CHECK_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        if (done != 0) {
+          return;
+        }
+        if (round >= kSpins) {
+          check();
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+      }
+    } catch (const Error&) {
+      failed = true;
+      throw;
+    }
+  }
+
+  const int rank, size;
+  MPI_Comm ranks_of_job = MPI_COMM_NULL;
+  bool failed = false;
+};
+
+class MpiCollectives : public Collectives {
+ public:
+  MpiCollectives(std::shared_ptr<Session> session, bool check, std::shared_ptr<Failure> failure,
+                 std::chrono::milliseconds timeout)
+      : Collectives(std::move(failure), timeout), session_(std::move(session)), check_(check) {}
+  ~MpiCollectives() override {
+    session_->failed = session_->failed || failure().raised();
+    for (auto& [key, op] : ops_) {
+      if (!session_->failed) {
+        MPI_Op_free(&op);
+      }
+    }
+  }
+
+  int rank() const override { return session_->rank; }
+  int size() const override { return session_->size; }
 
   void all_reduce(const Call& call, void* data) override {
     const Reduction reduction(call.dtype, call.op, size());
@@ -125,7 +177,8 @@ class MpiCollectives : public Collectives {
       const auto n = static_cast<int>(std::min(kPieceBytes / element, call.count - at));
       void* piece = static_cast<unsigned char*>(data) + at * element;
       finish(call, [&](MPI_Request* request) {
-        return MPI_Iallreduce(MPI_IN_PLACE, piece, n, carrier_of(call.dtype), op, comm_, request);
+        return MPI_Iallreduce(MPI_IN_PLACE, piece, n, carrier_of(call.dtype), op,
+                              session_->ranks_of_job, request);
       });
     }
     reduction.finish(data, call.count);
@@ -137,8 +190,8 @@ class MpiCollectives : public Collectives {
     for (std::int64_t at = 0; at < bytes; at += kPieceBytes) {
       const auto n = static_cast<int>(std::min(kPieceBytes, bytes - at));
       finish(call, [&](MPI_Request* request) {
-        return MPI_Ibcast(static_cast<unsigned char*>(data) + at, n, MPI_BYTE, call.root, comm_,
-                          request);
+        return MPI_Ibcast(static_cast<unsigned char*>(data) + at, n, MPI_BYTE, call.root,
+                          session_->ranks_of_job, request);
       });
     }
   }
@@ -146,12 +199,13 @@ class MpiCollectives : public Collectives {
   void all_gather(const Call& call, const void* in, void* out) override {
     start(call);
     const int n = as_int(call);
-    const auto* own = static_cast<unsigned char*>(out) + static_cast<std::size_t>(rank_) *
+    const auto* own = static_cast<unsigned char*>(out) + static_cast<std::size_t>(rank()) *
                                                              static_cast<std::size_t>(n) *
                                                              size_of(call.dtype);
     finish(call, [&](MPI_Request* request) {
       const MPI_Datatype type = carrier_of(call.dtype);
-      return MPI_Iallgather(in == own ? MPI_IN_PLACE : in, n, type, out, n, type, comm_, request);
+      return MPI_Iallgather(in == own ? MPI_IN_PLACE : in, n, type, out, n, type,
+                            session_->ranks_of_job, request);
     });
   }
 
@@ -160,15 +214,16 @@ class MpiCollectives : public Collectives {
     start(call);
     const int n = as_int(call) / size();
     finish(call, [&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(in, out, n, carrier_of(call.dtype), op_of(call), comm_,
-                                       request);
+      return MPI_Ireduce_scatter_block(in, out, n, carrier_of(call.dtype), op_of(call),
+                                       session_->ranks_of_job, request);
     });
     reduction.finish(out, n);
   }
 
   void barrier(const Call& call) override {
     start(call);
-    finish(call, [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+    finish(call,
+           [&](MPI_Request* request) { return MPI_Ibarrier(session_->ranks_of_job, request); });
   }
 
  private:
@@ -195,48 +250,34 @@ class MpiCollectives : public Collectives {
     if (!check_) {
       return;
     }
-    std::vector<Call> calls(static_cast<std::size_t>(size_));
+    std::vector<Call> calls(static_cast<std::size_t>(size()));
     finish(call, [&](MPI_Request* request) {
       return MPI_Iallgather(&call, sizeof call, MPI_BYTE, calls.data(), sizeof call, MPI_BYTE,
-                            comm_, request);
+                            session_->ranks_of_job, request);
     });
-    for (int r = 1; r < size_; ++r) {
+    for (int r = 1; r < size(); ++r) {
       const Call& theirs = calls[static_cast<std::size_t>(r)];
       RINGGRAD_CHECK(theirs == calls[0], disagreement(0, calls[0], r, theirs));
     }
   }
 
-  // Starts an operation and waits for its end.
   template <class Start>
-  void finish(const Call& call, Start&& operation) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    RINGGRAD_CHECK_MPI(operation(&request));
+  void finish(const Call& call, Start&& start) {
     const auto since = std::chrono::steady_clock::now();
-    for (int round = 0;; ++round) {
-      int done = 0;
-      RINGGRAD_CHECK_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-      if (done != 0) {
-        return;
-      }
-      if (round < kSpins) {
-        continue;
-      }
+    session_->run(start, [&] {
       failure().check();
-      RINGGRAD_CHECK(std::chrono::steady_clock::now() - since < timeout(), "rank ", rank_,
+      RINGGRAD_CHECK(std::chrono::steady_clock::now() - since < timeout(), "rank ", rank(),
                      " waited ", std::chrono::duration<double>(timeout()).count(), " s in ",
                      call.text(), " for ", or_else(lagging(call), "another rank"));
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    });
   }
 
   static std::string or_else(const std::string& text, const char* otherwise) {
     return text.empty() ? otherwise : text;
   }
 
-  int rank_;
-  int size_;
+  std::shared_ptr<Session> session_;
   bool check_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
   std::map<std::pair<DType, ReduceOp>, MPI_Op> ops_;
 };
 
@@ -246,10 +287,15 @@ bool mpi_is_built() {
   return true;
 }
 
-std::unique_ptr<Collectives> make_mpi_collectives(int rank, int size, bool check,
+std::shared_ptr<MpiSession> begin_mpi(int rank, int size) {
+  return std::make_shared<Session>(rank, size);
+}
+
+std::unique_ptr<Collectives> make_mpi_collectives(std::shared_ptr<MpiSession> session, bool check,
                                                   std::shared_ptr<Failure> failure,
                                                   std::chrono::milliseconds timeout) {
-  return std::make_unique<MpiCollectives>(rank, size, check, std::move(failure), timeout);
+  return std::make_unique<MpiCollectives>(std::static_pointer_cast<Session>(session), check,
+                                          std::move(failure), timeout);
 }
 
 }  // namespace ringgrad::comm

@@ -4,18 +4,33 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/collectives.h"
+#include "runtime/deadline.h"
 
 namespace ringgrad::comm {
 
 // Whether this program was built with it.
 bool mpi_is_built();
 
-// MPI of this process begins here and ends with the object; it cannot begin again. `rank` of `size`
-// must be what mpirun started. check: ranks compare what they call before each collective. Error
-// where the program was built without MPI, or MPI knows of other ranks.
-std::unique_ptr<Collectives> make_mpi_collectives(int rank, int size, bool check,
+// MPI of this process, from its beginning to the end of the object; it cannot begin again.
+class MpiSession {
+ public:
+  MpiSession() = default;
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  virtual ~MpiSession() = default;
+  // Rank 0's text to all: how ranks on several hosts learn where to meet.
+  virtual std::string broadcast_text(const std::string& text, const Deadline& deadline) = 0;
+};
+
+// `rank` of `size` must be what mpirun started. Error where the program was built without MPI, or
+// MPI knows of other ranks.
+std::shared_ptr<MpiSession> begin_mpi(int rank, int size);
+
+// check: ranks compare what they call before each collective.
+std::unique_ptr<Collectives> make_mpi_collectives(std::shared_ptr<MpiSession> session, bool check,
                                                   std::shared_ptr<Failure> failure,
                                                   std::chrono::milliseconds timeout);
 

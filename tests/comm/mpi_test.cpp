@@ -93,14 +93,17 @@ TEST_F(Mpi, RanksThatDisagreeAreNamed) {
     const std::string error = error_of([&] {
       c.all_reduce(data.data(), 10 - c.rank(), DType::f32, ReduceOp::sum, stream)->wait(stream);
     });
-    EXPECT_EQ(error,
-              "the ranks disagree: rank 0 calls all_reduce sum f32, 10 elements (collective 1), "
-              "rank 1 calls all_reduce sum f32, 9 elements (collective 1)");
-    _exit(testing::Test::HasFailure() ? 1 : 0);  // MPI cannot end in order after a failure
+    std::printf("rank %d heard: %s\n", c.rank(), error.c_str());
   });
-  if (outcome) {
-    EXPECT_FALSE(contains(outcome->out, "Failure")) << outcome->out << outcome->err;
-    EXPECT_TRUE(contains(outcome->out, "RanksThatDisagreeAreNamed")) << outcome->err;
+  if (outcome) {  // whose code counts for nothing: MPI cannot end in order after a failure
+    for (const char* rank : {"rank 0", "rank 1"}) {
+      EXPECT_TRUE(contains(
+          outcome->out,
+          concat(rank,
+                 " heard: the ranks disagree: rank 0 calls all_reduce sum f32, 10 elements "
+                 "(collective 1), rank 1 calls all_reduce sum f32, 9 elements (collective 1)")))
+          << outcome->out << outcome->err;
+    }
   }
 }
 
@@ -144,7 +147,8 @@ TEST_F(Mpi, TrainsLikeTheRing) {
     EXPECT_TRUE(contains(outcome.out, i == 0 ? "ring over shared memory" : "replicas (MPI)"));
     const std::size_t at = outcome.out.find("epoch 1/1");
     ASSERT_NE(at, std::string::npos);
-    epoch[i] = outcome.out.substr(at, outcome.out.find(" images/s", at) - at - 5);
+    const std::size_t rate = outcome.out.rfind(", ", outcome.out.find(" images/s, ", at));
+    epoch[i] = outcome.out.substr(at, rate - at);
   }
   EXPECT_EQ(epoch[0], epoch[1]) << "to four decimals";
 }

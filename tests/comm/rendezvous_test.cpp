@@ -83,8 +83,14 @@ TEST(Rendezvous, OpenMpiOnOneHostNeedsNothingElse) {
   EXPECT_EQ(place->master_addr, "127.0.0.1");
   EXPECT_NE(place->master_port, placement(with(mpi, "PMIX_NAMESPACE", "prte-2"))->master_port)
       << "two jobs on a host do not meet";
-  EXPECT_TRUE(contains(error_of([&] { placement(with(mpi, "OMPI_COMM_WORLD_SIZE", "4")); }),
-                       "mpirun -x MASTER_ADDR=HOST"));
+  // On several hosts MPI can tell them where to meet; without it they must know.
+  Variables hosts = with(mpi, "OMPI_COMM_WORLD_SIZE", "4");
+  const auto error = [&] { return error_of([&] { comm::check_can_meet(*placement(hosts)); }); };
+  EXPECT_TRUE(contains(error(), "mpirun -x MASTER_ADDR=HOST"));
+  hosts["MASTER_ADDR"] = "a";
+  EXPECT_TRUE(contains(error(), "openssl rand -hex 32"));
+  hosts["RINGGRAD_SECRET"] = "s";
+  EXPECT_EQ(error(), "no error");
 }
 
 TEST(Rendezvous, SlurmNamesTheFirstHostOfItsList) {
