@@ -224,6 +224,17 @@ TEST(Launcher, ThreadsAreSharedOutUnlessTheUserSaysSo) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// As Kubeflow sets them for torchrun.
+TEST(Launcher, ReadsTheVariablesOfTorchrun) {
+  ProcessOptions process;
+  process.environment = {"PET_NPROC_PER_NODE=2", "PET_NNODES=2",         "PET_NODE_RANK=1",
+                         "PET_MASTER_ADDR=a",    "PET_MASTER_PORT=1234", "RINGGRAD_SECRET=s"};
+  const Outcome outcome = ringgrad_command(
+      {"launch", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"},
+      process);
+  EXPECT_TRUE(contains(outcome.out, "[3] 3 of 4 at a:1234\n")) << outcome.out << outcome.err;
+}
+
 TEST(Launcher, RestartsFailuresButNotMistakes) {
   const TemporaryFolder folder;
   const std::string once = "test $RINGGRAD_GENERATION = 1 || exit ";

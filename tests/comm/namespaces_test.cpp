@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "comm/mpi/mpi_collectives.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
@@ -112,6 +113,30 @@ TEST_F(FullNamespaces, ACutCableEndsBothHostsAndTheRestartedRunHasTheSameBits) {
   }
   EXPECT_EQ(read_file(folder_ / "cut/best.safetensors"),
             read_file(folder_ / "whole/best.safetensors"));
+}
+
+// A shell that reaches the other host stands for ssh; each host has a name of its own.
+TEST_F(FullNamespaces, UnderMpirunRanksOfTwoHostsMeetWithoutBeingTold) {
+  if (!comm::mpi_is_built() || run_process({"sh", "-c", "command -v mpirun"}).code != 0) {
+    GTEST_SKIP() << "built without MPI, or no mpirun";
+  }
+  const std::string agent = (folder_ / "agent").string();
+  write_file(agent, concat("#!/bin/sh\nhost=$1; shift\nexec ip netns exec ", hosts_[1],
+                           " unshare --uts sh -c \"hostname second; $*\"\n"));
+  std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+  ProcessOptions process;
+  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  const Outcome outcome =
+      run_process({"ip", "netns", "exec", hosts_[0], "unshare", "--uts", "sh", "-c",
+                   concat("hostname first; exec mpirun --mca plm_rsh_agent ", agent,
+                          " --mca btl_tcp_if_include 10.77.31.0/24 -H ", kAddress[0], ":2,",
+                          kAddress[1], ":2 -np 4 --oversubscribe ", command_path(),
+                          " train --data synthetic:32x32 --samples 128 --epochs 1 --out ",
+                          (folder_ / "run").string())},
+                  process);
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "4 replicas (MPI)")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "done: best test accuracy")) << outcome.out;
 }
 
 }  // namespace

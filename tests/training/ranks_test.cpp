@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstring>
 #include <thread>
 
 #include "data/image.h"
@@ -98,6 +99,20 @@ TEST_F(RanksTest, AKilledRankIsRestartedAndTheRunEndsWithTheSameBits) {
   EXPECT_TRUE(contains(killed.err, "rank 1 was killed by signal 9")) << killed.err;
   EXPECT_TRUE(contains(killed.out, "resumed from")) << killed.out;
   expect_same_weights("killed", "whole");
+}
+
+TEST_F(RanksTest, GradientsMayTravelAsHalves) {
+  const auto loss = [&](const std::string& flags) {
+    const Outcome outcome = train(concat(kSmall, "--epochs 1 ", flags));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const char* words = "train loss ";
+    const std::size_t at = outcome.out.find(words);
+    return at == std::string::npos ? 0.0 : std::stod(outcome.out.substr(at + strlen(words)));
+  };
+  EXPECT_NEAR(loss(concat("--compression fp16 --out ", out("halves"))),
+              loss(concat("--out ", out("floats"))), 2e-3);
+  EXPECT_NE(read_file(folder_ / "halves/best.safetensors"),
+            read_file(folder_ / "floats/best.safetensors"));
 }
 
 // The store is on this host, whatever its address is called.
