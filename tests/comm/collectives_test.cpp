@@ -281,7 +281,8 @@ TEST_P(CollectivesTest, AllGatherAndReduceScatterAreHalvesOfAnAllReduce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, CollectivesTest, testing::Values(Path::shared, Path::messages),
+INSTANTIATE_TEST_SUITE_P(Paths, CollectivesTest,
+                         testing::Values(Path::shared, Path::messages, Path::links),
                          [](const auto& path) { return name_of(path.param); });
 
 TEST(Collectives, FloatsHaveTheSameBitsOnEveryRankAndPath) {
@@ -293,6 +294,7 @@ TEST(Collectives, FloatsHaveTheSameBitsOnEveryRankAndPath) {
       for (const auto& result : expected) {
         EXPECT_EQ(result, expected.front());
       }
+      EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::links), expected);
       EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::shared), expected);
       EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::shared, true), expected);
     }

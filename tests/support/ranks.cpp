@@ -1,6 +1,7 @@
 #include "tests/support/ranks.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -10,10 +11,35 @@
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/link.h"
 #include "tests/support/paths.h"
 
 namespace ringgrad::test {
 namespace {
+
+// As processes of one host have them: descriptors handed on through a socket, mapped at both ends.
+std::vector<std::unique_ptr<comm::Transport>> make_links(int n) {
+  std::vector<std::unique_ptr<comm::OutLink>> out;
+  std::vector<std::unique_ptr<comm::InLink>> in;
+  const Deadline deadline(std::chrono::seconds(10));
+  for (int rank = 0; rank < n; ++rank) {
+    const std::string name = concat("ringgrad-test-", getpid(), "-", rank);
+    const comm::Socket listener = comm::listen_local(name);
+    const comm::Socket one_end = comm::connect_local(name, deadline);
+    const comm::Socket other_end = comm::accept_one(listener, deadline);
+    comm::SharedQueue queue;
+    queue.hand_on(one_end, deadline);
+    in.push_back(comm::make_shared_in_link(comm::SharedQueue::received(other_end, deadline)));
+    out.push_back(comm::make_shared_out_link(std::move(queue)));
+  }
+  std::vector<std::unique_ptr<comm::Transport>> transports;
+  for (int rank = 0; rank < n; ++rank) {
+    auto& from_left = in[static_cast<std::size_t>((rank + n - 1) % n)];
+    transports.push_back(comm::make_link_transport(
+        rank, n, std::move(out[static_cast<std::size_t>(rank)]), std::move(from_left)));
+  }
+  return transports;
+}
 
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     int n, Path path, std::chrono::milliseconds timeout) {
@@ -26,8 +52,9 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     return comm::make_thread_communicators(n, timeout);
   }
   std::vector<std::unique_ptr<comm::Communicator>> ranks;
+  auto transports = path == Path::links ? make_links(n) : comm::make_memory_transports(n);
   const auto failure = std::make_shared<comm::Failure>();
-  for (auto& transport : comm::make_memory_transports(n)) {
+  for (auto& transport : transports) {
     const int rank = transport->rank();
     ranks.push_back(comm::make_host_communicator(
         comm::make_ring_collectives(std::move(transport), failure, timeout), rank, "messages"));
@@ -67,7 +94,7 @@ std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communi
 }
 
 std::string name_of(Path path) {
-  return path == Path::shared ? "shared" : "messages";
+  return path == Path::shared ? "shared" : path == Path::messages ? "messages" : "links";
 }
 
 void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn, Path path,

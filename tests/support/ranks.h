@@ -11,8 +11,9 @@
 
 namespace ringgrad::test {
 
-// What carries the data between ranks.
-enum class Path { shared, messages };
+// What carries the data between ranks: memory that all reach, queues from neighbour to neighbour
+// within the process, or those that processes share.
+enum class Path { shared, messages, links };
 std::string name_of(Path path);
 
 // Waits so many seconds for ranks to come, and for progress. transport: as --transport has it.
