@@ -73,10 +73,13 @@ class Collectives {
 
  protected:
   void begin(const Call& call) { *begun_ = call.sequence; }
-  // Empty where nobody knows.
-  std::string lagging(const Call& call) const { return lagging_ ? lagging_(call.sequence) : ""; }
+  // Empty where nobody knows, or the timeout is so short that what they know may be older.
+  std::string lagging(const Call& call) const {
+    return lagging_ && timeout_ > kKnown ? lagging_(call.sequence) : "";
+  }
 
  private:
+  static constexpr std::chrono::seconds kKnown{2};
   std::shared_ptr<Failure> failure_;
   std::chrono::milliseconds timeout_;
   std::shared_ptr<std::atomic<std::int64_t>> begun_ =

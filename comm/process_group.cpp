@@ -1,7 +1,6 @@
 #include "comm/process_group.h"
 
-#include <iterator>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "comm/collectives.h"
 #include "comm/mpi/mpi_collectives.h"
@@ -12,6 +11,8 @@
 
 namespace ringgrad::comm {
 namespace {
+
+using nlohmann::json;
 
 constexpr std::chrono::seconds kOneAddress{1};  // of several that rank 0 may be reached at
 constexpr std::chrono::seconds kLeaving{30};    // rank 0, which hosts the store, leaves last
@@ -38,21 +39,23 @@ bool uses_mpi(const Placement& place, const ProcessGroupOptions& options) {
                                       place.offers_mpi && !place.one_host() && mpi_is_built());
 }
 
-// Rank 0 makes what the user did not give: the secret; the port; its addresses, of which each rank
-// takes the first that it reaches.
+// What is given where rank 0 runs counts for all; what is not, rank 0 makes: the secret, the port,
+// and its addresses, of which each rank takes the first that it reaches.
 void meet_through(MpiSession& mpi, Placement& place, const Socket& listener,
                   const std::string& interface, const Deadline& deadline) {
-  std::string offer;
+  json offer;
   if (place.rank == 0) {
-    offer = concat(random_hex(32), " ", port_of(listener));
-    for (const std::string& address :
-         interface.empty() ? outside_addresses() : std::vector{interface_address(interface)}) {
-      offer += " " + address;
-    }
+    offer["secret"] = place.secret.empty() ? random_hex(32) : place.secret;
+    offer["port"] = port_of(listener);
+    offer["addresses"] = !place.master_addr.empty() ? std::vector{place.master_addr}
+                         : !interface.empty()       ? std::vector{interface_address(interface)}
+                                                    : outside_addresses();
   }
-  std::istringstream parts(mpi.broadcast_text(offer, deadline));
-  parts >> place.secret >> place.master_port;
-  std::vector<std::string> addresses{std::istream_iterator<std::string>(parts), {}};
+  const json told = json::parse(mpi.broadcast_text(offer.dump(), deadline));
+  place.secret = told["secret"].get<std::string>();
+  place.master_port = told["port"].get<int>();
+  const auto addresses = told["addresses"].get<std::vector<std::string>>();
+  RINGGRAD_CHECK(!addresses.empty(), "rank 0 has no address that other hosts could reach");
   while (!deadline.passed()) {
     for (const std::string& address : addresses) {
       try {
@@ -64,7 +67,8 @@ void meet_through(MpiSession& mpi, Placement& place, const Socket& listener,
       }
     }
   }
-  throw PeerFailure(concat("rank ", place.rank, " reaches rank 0 at none of its addresses"));
+  throw PeerFailure(concat("rank ", place.rank, " reaches rank 0 at none of its addresses: ",
+                           told["addresses"].dump(), ", port ", place.master_port));
 }
 
 Connected connect(StoreClient& store, const Placement& place, const ProcessGroupOptions& options,
@@ -104,11 +108,11 @@ std::unique_ptr<Communicator> join_process_group(const Placement& given,
   const std::shared_ptr<MpiSession> mpi =
       uses_mpi(place, options) ? begin_mpi(place.rank, place.size) : nullptr;
   const bool hosts = place.rank == 0 && !place.store_is_hosted;
-  const bool by_mpi = mpi != nullptr && !place.one_host() && !place.store_is_hosted &&
-                      (place.secret.empty() || place.master_addr.empty());
+  const bool by_mpi = mpi != nullptr && !place.one_host() && !place.store_is_hosted;
   Socket listener;
   if (hosts) {
-    listener = listen_tcp(place.one_host() ? "127.0.0.1" : "", by_mpi ? 0 : place.master_port);
+    listener = listen_tcp(place.one_host() ? "127.0.0.1" : "",
+                          place.master_addr.empty() ? 0 : place.master_port);
   }
   if (by_mpi) {
     meet_through(*mpi, place, listener, options.interface, deadline);

@@ -14,9 +14,9 @@
 // once the value is there; {"alive": true}; {"fail": cause}, answered to all with {"failed":
 // cause};
 // {"missing": true}, answered with {"missing": "rank 2, rank 3"}; {"lagging": n}, answered with the
-// ranks that have not begun collective n as {"lagging": "rank 2"}; {"bye": true} before a rank
-// leaves. Both ends say {"alive": true} each second, a rank with {"begun": its last collective}.
-// The key "everybody" gets its value when all ranks have come.
+// other ranks that have not begun collective n as {"lagging": "rank 2"}; {"bye": true} before a
+// rank leaves. Both ends say {"alive": true} each second, a rank with {"begun": its last
+// collective}. The key "everybody" gets its value when all ranks have come.
 #pragma once
 
 #include <atomic>
@@ -72,7 +72,7 @@ class StoreClient {
   void fail(const std::string& cause);
   // From now on each sign of life says how far this rank is (collectives.h).
   void show_begun(std::shared_ptr<const std::atomic<std::int64_t>> begun);
-  // The ranks that had not begun collective `sequence` when they last showed themselves.
+  // The other ranks that had not begun collective `sequence` when they last showed themselves.
   std::string lagging(std::int64_t sequence);
   // The address that this host is reached at by who reaches the store.
   std::string own_address() const;

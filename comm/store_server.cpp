@@ -163,7 +163,8 @@ class StoreServer::Impl {
     } else if (message.contains("lagging")) {
       std::set<int> late;
       for (const Peer& other : peers_) {
-        if (other.rank >= 0 && other.begun < message["lagging"].get<std::int64_t>()) {
+        if (other.rank >= 0 && &other != &peer &&
+            other.begun < message["lagging"].get<std::int64_t>()) {
           late.insert(other.rank);
         }
       }

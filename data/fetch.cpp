@@ -184,10 +184,14 @@ class FolderLock {
     RINGGRAD_CHECK(descriptor_ >= 0, "cannot write ", system_error(file_, errno));
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       std::fprintf(stderr, "waiting for another process that downloads there: %s\n", file_.c_str());
-      RINGGRAD_CHECK(flock(descriptor_, LOCK_EX) == 0, "cannot lock ", system_error(file_, errno));
+      // On a network file system a file that was removed is a stale handle.
+      RINGGRAD_CHECK(flock(descriptor_, LOCK_EX) == 0 || errno == ESTALE, "cannot lock ",
+                     system_error(file_, errno));
     }
     struct stat locked {};
-    return fstat(descriptor_, &locked) == 0 && locked.st_nlink > 0;
+    struct stat present {};
+    return fstat(descriptor_, &locked) == 0 && stat(file_.c_str(), &present) == 0 &&
+           locked.st_ino == present.st_ino;
   }
 
   fs::path file_;

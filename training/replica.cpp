@@ -279,7 +279,8 @@ class Replica {
           .all_reduce(signal.raw(), 1, DType::i64, comm::ReduceOp::max, context_->compute_stream())
           ->wait(context_->compute_stream());
       stopped_by_ = static_cast<int>(signal.to_host<std::int64_t>().front());
-      if (stopped_by_ != 0) {
+      // Replicas of one process have no launcher, and share the signal.
+      if (stopped_by_ != 0 && options_.replicas == 1) {
         stop_is_agreed();
       }
     }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <exception>
 #include <map>
 #include <thread>
 #include <vector>
@@ -98,13 +99,15 @@ class Session : public MpiSession {
     RINGGRAD_CHECK_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &ranks_of_job));
     RINGGRAD_CHECK_MPI(MPI_Comm_set_errhandler(ranks_of_job, MPI_ERRORS_RETURN));
   }
-  // After a failure MPI cannot end in order: it would wait for the ranks that are lost.
   ~Session() override {
-    if (!failed) {
+    if (in_order()) {
       MPI_Comm_free(&ranks_of_job);
       MPI_Finalize();
     }
   }
+  // After a failure, of others or of what an exception now takes us out of, MPI cannot end: it
+  // would wait for the ranks that are lost, or they for this one.
+  bool in_order() const { return !failed && std::uncaught_exceptions() <= exceptions; }
 
   std::string broadcast_text(const std::string& text, const Deadline& deadline) override {
     std::string content = text;
@@ -149,6 +152,7 @@ class Session : public MpiSession {
   const int rank, size;
   MPI_Comm ranks_of_job = MPI_COMM_NULL;
   bool failed = false;
+  const int exceptions = std::uncaught_exceptions();
 };
 
 class MpiCollectives : public Collectives {
@@ -159,7 +163,7 @@ class MpiCollectives : public Collectives {
   ~MpiCollectives() override {
     session_->failed = session_->failed || failure().raised();
     for (auto& [key, op] : ops_) {
-      if (!session_->failed) {
+      if (session_->in_order()) {
         MPI_Op_free(&op);
       }
     }

@@ -49,11 +49,11 @@ void gradient_moments(Context& context, const BatchNormGradientSums<float>& a) {
 }
 
 // The mean of up to 32 rows spread over all: near enough to the true one that little cancels later.
-std::vector<float> sampled_mean(const BatchNormForward<float>& a) {
-  const Index rows = std::min<Index>(a.m, 32);
-  std::vector<double> sum(static_cast<std::size_t>(a.c));
+std::vector<float> sampled_mean(Index m, Index c, const float* x) {
+  const Index rows = std::min<Index>(m, 32);
+  std::vector<double> sum(static_cast<std::size_t>(c));
   for (Index i = 0; i < rows; ++i) {
-    loops().column_sums(1, a.c, a.x + i * a.m / rows * a.c, sum.data());
+    loops().column_sums(1, c, x + i * m / rows * c, sum.data());
   }
   std::vector<float> mean;
   for (const double s : sum) {
@@ -93,15 +93,28 @@ void batch_norm_forward(Context& context, const BatchNormForward<float>& a) {
   if (a.m == 0) {
     return;
   }
-  const std::vector<float> shift = sampled_mean(a);
+  const std::vector<float> shift = sampled_mean(a.m, a.c, a.x);
   std::vector<double> sums(static_cast<std::size_t>(2 * a.c));
   moments(context, a.m, a.c, a.x, shift.data(), sums.data());
   normalise(context, a, shift.data(), sums.data(), static_cast<double>(a.m));
 }
 
 void batch_norm_sums(Context& context, const BatchNormSums<float>& a) {
-  moments(context, a.m, a.c, a.x, a.running_mean, a.sums);
-  a.sums[2 * a.c] = static_cast<double>(a.m);
+  const auto rows = static_cast<double>(a.m);
+  a.sums[2 * a.c] = rows;
+  if (a.m == 0) {
+    std::fill_n(a.sums, 2 * a.c, 0.0);
+    return;
+  }
+  // Taken relative to a mean of our own, as above, and moved to the common one in double.
+  const std::vector<float> shift = sampled_mean(a.m, a.c, a.x);
+  moments(context, a.m, a.c, a.x, shift.data(), a.sums);
+  for (Index c = 0; c < a.c; ++c) {
+    const double move = static_cast<double>(shift[static_cast<std::size_t>(c)]) -
+                        static_cast<double>(a.running_mean[c]);
+    a.sums[a.c + c] += 2 * move * a.sums[c] + rows * move * move;
+    a.sums[c] += rows * move;
+  }
 }
 
 void batch_norm_forward_from_sums(Context& context, const BatchNormForwardFromSums<float>& a) {

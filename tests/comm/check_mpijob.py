@@ -7,6 +7,9 @@ import yaml
 from kubeflow.training import ApiClient, KubeflowOrgV1MPIJob
 
 
+FAULTS = 3  # the exit code where the file is wrong, and not this program
+
+
 class Response:
     """What the models are read from: an HTTP answer."""
 
@@ -35,7 +38,8 @@ def main():
     try:
         model = client.deserialize(Response(job), KubeflowOrgV1MPIJob)
     except ValueError as error:
-        sys.exit(f"{sys.argv[1]}: {error}")
+        print(f"{sys.argv[1]}: {error}")
+        return FAULTS
     faults = list(unknown_fields(job, client.sanitize_for_serialization(model)))
     if (job["apiVersion"], job["kind"]) != ("kubeflow.org/v1", "MPIJob"):
         faults.append("is no kubeflow.org/v1 MPIJob")
@@ -46,7 +50,7 @@ def main():
         faults.append(f"mpirun starts other than the {slots} ranks that there is room for")
     for fault in faults:
         print(f"{sys.argv[1]}: {fault}")
-    return 1 if faults else 0
+    return FAULTS if faults else 0
 
 
 if __name__ == "__main__":

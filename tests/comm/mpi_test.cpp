@@ -131,6 +131,21 @@ TEST_F(Mpi, ARankThatDoesNotComeIsNamed) {
   }
 }
 
+// Who is refused says why, and holds nobody up.
+TEST_F(Mpi, ARankThatIsRefusedEndsTheJobAtOnce) {
+  const TemporaryFolder folder;
+  ProcessOptions process;
+  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  process.limit = std::chrono::seconds(20);
+  const Outcome outcome = run_process(
+      {"mpirun", "--oversubscribe", "-np", "2", "sh", "-c",
+       concat("exec ", command_path(), " train --backend mpi --data synthetic:32x32 --epochs ",
+              "$((1 + OMPI_COMM_WORLD_RANK)) --out ", (folder / "run").string())},
+      process);
+  EXPECT_EQ(outcome.code, 2) << outcome.out << outcome.err;
+  EXPECT_TRUE(contains(outcome.out + outcome.err, "comes with settings")) << outcome.err;
+}
+
 TEST_F(Mpi, TrainsLikeTheRing) {
   const TemporaryFolder folder;
   ProcessOptions process;
