@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,55 +49,9 @@ void on_signal(int signal) {
   last_signal = signal;
 }
 
-// What the launcher itself and its ranks print. Both streams may be the same file: then lines of
-// one must not end up within those of the other.
-class Output {
- public:
-  Output() : out_(STDOUT_FILENO), err_(STDERR_FILENO) {
-    struct stat out {};
-    struct stat err {};
-    same_ = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-            out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-  ~Output() { drain(); }
-
-  OutputQueue& out() { return out_; }
-  OutputQueue& err() { return same_ ? out_ : err_; }
-  std::vector<OutputQueue*> all() { return {&out_, &err_}; }
-
-  void flush() {
-    for (OutputQueue* queue : all()) {
-      if (signals_seen > 0) {
-        queue->hurry();
-      }
-      queue->flush();
-    }
-  }
-  // Until all is taken, or nothing for long. Who asked for the end waits for a second at most.
-  void drain() {
-    Clock::time_point asked_at{};
-    for (OutputQueue* queue : all()) {
-      while (!queue->empty() && !queue->stalled()) {
-        if (signals_seen > 0) {
-          asked_at = asked_at == Clock::time_point{} ? Clock::now() : asked_at;
-          if (Clock::now() - asked_at > kHurry) {
-            return;
-          }
-        }
-        pollfd file{queue->descriptor(), POLLOUT, 0};
-        poll(&file, 1, 100);
-        queue->flush();
-      }
-    }
-  }
-
- private:
-  static constexpr std::chrono::seconds kHurry{1};
-  OutputQueue out_, err_;
-  bool same_ = false;
-};
+bool signalled() {
+  return signals_seen > 0;
+}
 
 // While it lives, no signal reaches this thread: a child that has not yet given up the launcher's
 // handlers would lose it.
@@ -143,7 +96,7 @@ std::string description_of(int rank, int code) {
 class Job {
  public:
   Job(const LaunchOptions& options, const std::string& job, const std::string& secret,
-      int generation, Output& output)
+      int generation, OutputStreams& output)
       : options_(options), job_(job), secret_(secret), generation_(generation), output_(output) {}
 
   int run() {
@@ -309,7 +262,7 @@ class Job {
         writers[i]->read_on();
       }
     }
-    output_.flush();
+    output_.flush(signalled());
   }
 
   void reap() {
@@ -392,7 +345,7 @@ class Job {
       for (LineWriter& writer : child.output) {
         while (writer.open() && !deadline.passed() && writer.read_on()) {
           if (!writer.ready()) {
-            output_.drain();
+            output_.drain(signalled);
           }
         }
         if (writer.open()) {
@@ -403,7 +356,7 @@ class Job {
   }
 
   void wait_for_other_nodes() {
-    output_.drain();
+    output_.drain(signalled);
     const Deadline deadline(kUntilLeft);
     while (store_ != nullptr && signals_seen == signals_passed_ && !deadline.passed() &&
            !store_->wait_until_left(Deadline(std::chrono::milliseconds(100)))) {
@@ -414,7 +367,7 @@ class Job {
   const std::string& job_;
   const std::string& secret_;
   int generation_;
-  Output& output_;
+  OutputStreams& output_;
   std::vector<Child> children_;
   std::unique_ptr<StoreServer> store_;
   std::optional<int> first_failure_;
@@ -463,7 +416,11 @@ int launch(const LaunchOptions& options) {
   std::signal(SIGTERM, on_signal);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  Output output;
+  OutputStreams output;
+  const struct Rest {  // also where something is thrown
+    ~Rest() { output.drain(signalled); }
+    OutputStreams& output;
+  } rest{output};
   if (options.ranks > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
     output.err().put(concat("ringgrad launch: ", options.ranks, " ranks, ",
                             counted(threads_of_each(options), "thread"),

@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
+#include "runtime/deadline.h"
 #include "runtime/error.h"
 
 namespace ringgrad::comm {
 namespace {
 
 constexpr std::size_t kChunk = 4096;
+constexpr std::chrono::seconds kHurry{1};
 
 }  // namespace
 
@@ -60,6 +63,39 @@ void OutputQueue::flush() {
       text_ =
           concat("ringgrad launch: ", counted(left_out_, "line"), " left out, which nobody took\n");
       left_out_ = 0;
+    }
+  }
+}
+
+OutputStreams::OutputStreams() : out_(STDOUT_FILENO), err_(STDERR_FILENO) {
+  struct stat out {};
+  struct stat err {};
+  same_ = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+          out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+void OutputStreams::flush(bool hurry) {
+  for (OutputQueue* queue : all()) {
+    if (hurry) {
+      queue->hurry();
+    }
+    queue->flush();
+  }
+}
+
+void OutputStreams::drain(const std::function<bool()>& hurry) {
+  std::optional<Deadline> last;
+  for (OutputQueue* queue : all()) {
+    while (!queue->empty() && !queue->stalled()) {
+      if (!last && hurry()) {
+        last.emplace(kHurry);
+      }
+      if (last && last->passed()) {
+        return;
+      }
+      pollfd file{queue->descriptor(), POLLOUT, 0};
+      poll(&file, 1, 100);
+      queue->flush();
     }
   }
 }

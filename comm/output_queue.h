@@ -2,8 +2,10 @@
 // pager that nobody scrolls, a terminal that was stopped. Nobody waits for it here.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "comm/socket.h"
@@ -40,6 +42,26 @@ class OutputQueue {
   long left_out_ = 0;        // lines
   bool hurried_ = false;
   std::chrono::steady_clock::time_point moved_at_ = std::chrono::steady_clock::now();
+};
+
+// Standard output and standard error, which may be the same file: then lines of one must not end up
+// within those of the other.
+class OutputStreams {
+ public:
+  OutputStreams();
+
+  OutputQueue& out() { return out_; }
+  OutputQueue& err() { return same_ ? out_ : err_; }
+  std::array<OutputQueue*, 2> all() { return {&out_, &err_}; }
+
+  // Writes what is taken at once. hurry: from now on no source waits.
+  void flush(bool hurry);
+  // Writes on until all is taken, or nothing for long; for a second at most once `hurry` says so.
+  void drain(const std::function<bool()>& hurry);
+
+ private:
+  OutputQueue out_, err_;
+  bool same_ = false;
 };
 
 }  // namespace ringgrad::comm

@@ -51,7 +51,9 @@ void meet_through(MpiSession& mpi, Placement& place, const Socket& listener,
                          : !interface.empty()       ? std::vector{interface_address(interface)}
                                                     : outside_addresses();
   }
-  const json told = json::parse(mpi.broadcast_text(offer.dump(), deadline));
+  // A secret need not be UTF-8: all ranks take what is left of it.
+  const json told = json::parse(
+      mpi.broadcast_text(offer.dump(-1, ' ', false, json::error_handler_t::replace), deadline));
   place.secret = told["secret"].get<std::string>();
   place.master_port = told["port"].get<int>();
   const auto addresses = told["addresses"].get<std::vector<std::string>>();
