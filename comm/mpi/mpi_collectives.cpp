@@ -295,11 +295,12 @@ std::shared_ptr<MpiSession> begin_mpi(int rank, int size) {
   return std::make_shared<Session>(rank, size);
 }
 
-std::unique_ptr<Collectives> make_mpi_collectives(std::shared_ptr<MpiSession> session, bool check,
-                                                  std::shared_ptr<Failure> failure,
+std::unique_ptr<Collectives> make_mpi_collectives(const std::shared_ptr<MpiSession>& session,
+                                                  bool check,
+                                                  const std::shared_ptr<Failure>& failure,
                                                   std::chrono::milliseconds timeout) {
   return std::make_unique<MpiCollectives>(std::static_pointer_cast<Session>(session), check,
-                                          std::move(failure), timeout);
+                                          failure, timeout);
 }
 
 }  // namespace ringgrad::comm

@@ -30,8 +30,9 @@ class MpiSession {
 std::shared_ptr<MpiSession> begin_mpi(int rank, int size);
 
 // check: ranks compare what they call before each collective.
-std::unique_ptr<Collectives> make_mpi_collectives(std::shared_ptr<MpiSession> session, bool check,
-                                                  std::shared_ptr<Failure> failure,
+std::unique_ptr<Collectives> make_mpi_collectives(const std::shared_ptr<MpiSession>& session,
+                                                  bool check,
+                                                  const std::shared_ptr<Failure>& failure,
                                                   std::chrono::milliseconds timeout);
 
 }  // namespace ringgrad::comm

@@ -13,8 +13,8 @@ std::shared_ptr<MpiSession> begin_mpi(int, int) {
       "with -DRINGGRAD_MPI=on, or use --backend ring");
 }
 
-std::unique_ptr<Collectives> make_mpi_collectives(std::shared_ptr<MpiSession>, bool,
-                                                  std::shared_ptr<Failure>,
+std::unique_ptr<Collectives> make_mpi_collectives(const std::shared_ptr<MpiSession>&, bool,
+                                                  const std::shared_ptr<Failure>&,
                                                   std::chrono::milliseconds) {
   return nullptr;  // there is no session to call it with
 }
