@@ -27,6 +27,12 @@ std::string Call::text() const {
   return concat("barrier", which);
 }
 
+std::string Collectives::waited(const Call& call, std::chrono::milliseconds long_enough,
+                                const std::string& for_whom) const {
+  return concat("rank ", rank(), " waited ", std::chrono::duration<double>(long_enough).count(),
+                " s in ", call.text(), " for ", for_whom);
+}
+
 std::string disagreement(int a, const Call& call_a, int b, const Call& call_b) {
   return concat("the ranks disagree: rank ", a, " calls ", call_a.text(), ", rank ", b, " calls ",
                 call_b.text());

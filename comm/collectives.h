@@ -73,6 +73,9 @@ class Collectives {
 
  protected:
   void begin(const Call& call) { *begun_ = call.sequence; }
+  // What a rank says that waited `long_enough` in vain.
+  std::string waited(const Call& call, std::chrono::milliseconds long_enough,
+                     const std::string& for_whom) const;
   // Empty where nobody knows, or the timeout is so short that what they know may be older.
   std::string lagging(const Call& call) const {
     return lagging_ && timeout_ > kKnown ? lagging_(call.sequence) : "";

@@ -1,5 +1,3 @@
-#include <vector>
-
 #include "comm/link.h"
 
 namespace ringgrad::comm {
@@ -20,24 +18,23 @@ class LinkTransport : public Transport {
   }
 
   void wait(bool sending, bool receiving, std::chrono::milliseconds at_most) override {
-    std::vector<Link*> links;
-    if (sending) {
-      links.push_back(right_.get());
-    }
-    if (receiving) {
-      links.push_back(left_.get());
-    }
-    std::vector<pollfd> files;
-    for (Link* link : links) {
-      if (const auto file = link->waits_for()) {
-        files.push_back(*file);
+    Link* const links[2] = {sending ? right_.get() : nullptr, receiving ? left_.get() : nullptr};
+    pollfd files[2] = {{-1, 0, 0}, {-1, 0, 0}};  // which poll leaves out
+    bool idle = true;
+    for (int i = 0; i < 2; ++i) {
+      if (links[i] != nullptr) {
+        const auto file = links[i]->waits_for();
+        idle = idle && file.has_value();
+        files[i] = file.value_or(files[i]);
       }
     }
-    if (files.size() == links.size()) {
-      poll(files.data(), files.size(), static_cast<int>(at_most.count()));
+    if (idle) {
+      poll(files, 2, static_cast<int>(at_most.count()));
     }
     for (Link* link : links) {
-      link->waited();
+      if (link != nullptr) {
+        link->waited();
+      }
     }
   }
 

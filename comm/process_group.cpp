@@ -8,6 +8,7 @@
 #include "comm/secret.h"
 #include "comm/store.h"
 #include "runtime/error.h"
+#include "runtime/json_text.h"
 
 namespace ringgrad::comm {
 namespace {
@@ -52,8 +53,7 @@ void meet_through(MpiSession& mpi, Placement& place, const Socket& listener,
                                                     : outside_addresses();
   }
   // A secret need not be UTF-8: all ranks take what is left of it.
-  const json told = json::parse(
-      mpi.broadcast_text(offer.dump(-1, ' ', false, json::error_handler_t::replace), deadline));
+  const json told = json::parse(mpi.broadcast_text(json_text(offer), deadline));
   place.secret = told["secret"].get<std::string>();
   place.master_port = told["port"].get<int>();
   const auto addresses = told["addresses"].get<std::vector<std::string>>();

@@ -304,15 +304,13 @@ class RingCollectives : public Collectives {
     const auto patience = welcomed ? timeout() + std::min(timeout(), kGrace) : timeout();
     if (now - since >= timeout()) {
       const std::string late = lagging(call);
-      RINGGRAD_CHECK(late.empty(), "rank ", rank(), " waited ",
-                     std::chrono::duration<double>(timeout()).count(), " s in ", call.text(),
-                     " for ", late);
+      RINGGRAD_CHECK(late.empty(), waited(call, timeout(), late));
     }
-    RINGGRAD_CHECK(now - since < patience, "rank ", rank(), " waited ",
-                   std::chrono::duration<double>(patience).count(), " s in ", call.text(),
-                   may_receive
-                       ? concat(" for rank ", transport_->left(), ", which sent nothing")
-                       : concat(" for rank ", transport_->right(), ", which takes nothing"));
+    RINGGRAD_CHECK(
+        now - since < patience,
+        waited(call, patience,
+               may_receive ? concat("rank ", transport_->left(), ", which sent nothing")
+                           : concat("rank ", transport_->right(), ", which takes nothing")));
     transport_->wait(may_send, may_receive, kTick);
     return since;
   }

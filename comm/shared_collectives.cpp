@@ -382,9 +382,8 @@ class SharedCollectives : public Collectives {
         return;
       }
       failure().check();
-      RINGGRAD_CHECK(std::chrono::steady_clock::now() - start < timeout(), "rank ", rank(),
-                     " waited ", std::chrono::duration<double>(timeout()).count(), " s in ",
-                     call.text(), " for ", missing());
+      RINGGRAD_CHECK(std::chrono::steady_clock::now() - start < timeout(),
+                     waited(call, timeout(), missing()));
       control_.doorbell.sleep(seen);
     }
   }

@@ -27,10 +27,10 @@ class StoreClient::Impl {
         identity_(std::move(identity)),
         rank_(rank),
         failure_(std::move(failure)) {
-    while (!introduce(deadline)) {
+    for (std::string why_not; !(why_not = introduce(deadline)).empty();) {
       std::this_thread::sleep_for(kRetry);
       if (deadline.passed()) {
-        throw PeerFailure(why_not_);
+        throw PeerFailure(why_not);
       }
     }
     thread_ = std::thread([this] { listen(); });
@@ -49,7 +49,7 @@ class StoreClient::Impl {
   }
 
   void say(const json& message) {
-    const std::string line = text_of(message) + "\n";
+    const std::string line = json_text(message) + "\n";
     const std::lock_guard<std::mutex> lock(sending_);
     try {
       send_all(socket_, line.data(), line.size(), Deadline(kLostAfter));
@@ -80,9 +80,9 @@ class StoreClient::Impl {
   }
 
  private:
-  // False, and why_not_, where the store belongs to a run that is about to end, before this one, or
-  // has ended meanwhile.
-  bool introduce(const Deadline& deadline) {
+  // Empty, or why to try again: the store belongs to a run that is about to end, before this one,
+  // or has ended meanwhile.
+  std::string introduce(const Deadline& deadline) {
     socket_ = connect_tcp(store_, deadline);
     buffer_.clear();
     json hello{{"rank", rank_},
@@ -99,12 +99,10 @@ class StoreClient::Impl {
       say(hello);
       answer = next_line(deadline);
     } catch (const PeerFailure& broken) {
-      why_not_ = broken.what();
-      return false;
+      return broken.what();
     }
     if (answer.value("early", false)) {
-      why_not_ = concat("rank ", rank_, " comes early: ", text_of(answer, "refused"));
-      return false;
+      return concat("rank ", rank_, " comes early: ", text_of(answer, "refused"));
     }
     if (answer.value("late", false)) {
       throw PeerFailure(concat("rank ", rank_, " comes late: ", text_of(answer, "refused")));
@@ -114,7 +112,7 @@ class StoreClient::Impl {
     RINGGRAD_CHECK(same_proof(text_of(answer, "proof"),
                               store_proof(identity_.secret, text_of(hello, "challenge"))),
                    store_.text(), " is no store of this job: it does not know the secret");
-    return true;
+    return "";
   }
 
   json next_line(const Deadline& deadline) {
@@ -204,7 +202,6 @@ class StoreClient::Impl {
   std::shared_ptr<Failure> failure_;
   Socket socket_;
   std::string buffer_;
-  std::string why_not_;
   std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -6,22 +6,18 @@
 #include <string>
 
 #include "comm/secret.h"
+#include "runtime/json_text.h"
 
 namespace ringgrad::comm {
 
 constexpr std::chrono::seconds kSignOfLife{1};
 constexpr std::chrono::seconds kLostAfter{10};
 
-// Texts that are not UTF-8 (a folder's name in a cause or a setting) lose the bytes that are not.
-inline std::string text_of(const nlohmann::json& message) {
-  return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 inline std::string rank_proof(const std::string& secret, const std::string& challenge,
                               const nlohmann::json& hello) {
   nlohmann::json signed_part = hello;
   signed_part.erase("proof");
-  return proof_of(secret, "rank|" + challenge + "|" + text_of(signed_part));
+  return proof_of(secret, "rank|" + challenge + "|" + json_text(signed_part));
 }
 
 inline std::string store_proof(const std::string& secret, const std::string& challenge) {

@@ -282,7 +282,7 @@ class StoreServer::Impl {
   }
 
   // Queued; goes out with the next exchange.
-  static void say(Peer& peer, const json& message) { peer.out += text_of(message) + "\n"; }
+  static void say(Peer& peer, const json& message) { peer.out += json_text(message) + "\n"; }
 
   JobIdentity identity_;
   Socket listener_;

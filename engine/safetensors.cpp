@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runtime/file.h"
+#include "runtime/json_text.h"
 
 namespace ringgrad {
 namespace {
@@ -262,7 +263,7 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
     at += tensor.bytes.size();
   }
   // Names that are not UTF-8 are written with replacement characters rather than refused.
-  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors start at a multiple of 8
   unsigned char raw[8];
   for (int i = 0; i < 8; ++i) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/cpu_features.h"
+#include "runtime/json_text.h"
 
 namespace ringgrad::training {
 namespace {
@@ -53,11 +54,6 @@ Position position_of(const json& p) {
 
 }  // namespace
 
-// Folder names need not be UTF-8; JSON must be.
-std::string readable(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 data::TransformKind resolved_transform(const TrainOptions& options) {
   if (options.transform != "auto") {
     return data::parse_transform(options.transform);
@@ -78,7 +74,7 @@ data::DatasetOptions dataset_options(const TrainOptions& options) {
 }
 
 StateText describe_run(const TrainOptions& options, const data::Dataset& dataset) {
-  return {{kOptions, readable(to_json(options))}, {kClasses, readable(json(dataset.classes()))}};
+  return {{kOptions, json_text(to_json(options))}, {kClasses, json_text(json(dataset.classes()))}};
 }
 
 RunDescription described_run(const StateText& text, const std::string& source) {
@@ -92,15 +88,15 @@ RunDescription described_run(const StateText& text, const std::string& source) {
 }
 
 std::string to_text(const Position& position) {
-  return readable(json{{"epoch", position.epoch},
-                       {"step", position.step},
-                       {"total_steps", position.total_steps},
-                       {"optimizer_steps", position.optimizer_steps},
-                       {"loss_sum", position.totals.loss_sum},
-                       {"correct", position.totals.correct},
-                       {"samples", position.totals.samples},
-                       {"best_accuracy", position.best_accuracy},
-                       {"world", position.world}});
+  return json_text(json{{"epoch", position.epoch},
+                        {"step", position.step},
+                        {"total_steps", position.total_steps},
+                        {"optimizer_steps", position.optimizer_steps},
+                        {"loss_sum", position.totals.loss_sum},
+                        {"correct", position.totals.correct},
+                        {"samples", position.totals.samples},
+                        {"best_accuracy", position.best_accuracy},
+                        {"world", position.world}});
 }
 
 Position position_from_text(const std::string& text) {
@@ -109,8 +105,8 @@ Position position_from_text(const std::string& text) {
 
 StateText to_state(const Position& position, const TrainOptions& options, const Context& context) {
   return {{kPosition, to_text(position)},
-          {kOptions, readable(to_json(options))},
-          {kMachine, readable(machine_of(context))}};
+          {kOptions, json_text(to_json(options))},
+          {kMachine, json_text(machine_of(context))}};
 }
 
 Position position_from(const StateText& state) {
@@ -128,9 +124,9 @@ std::vector<std::string> differences(const StateText& state, const TrainOptions&
   std::vector<std::string> found;
   const auto compare = [&](const json& before, const json& now, const char* what) {
     for (const auto& [key, value] : now.items()) {
-      if (before.contains(key) && readable(before.at(key)) != readable(value)) {
-        found.push_back(concat(what, key, " was ", readable(before.at(key)), " and is ",
-                               readable(value), ": results differ from an uninterrupted run"));
+      if (before.contains(key) && json_text(before.at(key)) != json_text(value)) {
+        found.push_back(concat(what, key, " was ", json_text(before.at(key)), " and is ",
+                               json_text(value), ": results differ from an uninterrupted run"));
       }
     }
   };

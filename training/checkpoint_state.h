@@ -23,9 +23,6 @@ struct Position {
   int world = 1;  // replicas in all
 };
 
-// A setting's value for messages.
-std::string readable(const nlohmann::json& value);
-
 data::TransformKind resolved_transform(const TrainOptions& options);
 // How the data of a run is opened; classes are those of synthetic data.
 data::DatasetOptions dataset_options(const TrainOptions& options);

@@ -13,6 +13,7 @@
 #include "models/registry.h"
 #include "runtime/cpu_features.h"
 #include "runtime/file.h"
+#include "runtime/json_text.h"
 #include "training/checkpoint_state.h"
 #include "training/phase.h"
 #include "training/reporter.h"
@@ -428,9 +429,9 @@ class Replica {
     const json now = to_json(options_);
     for (const char* key : {"data", "samples", "seed", "skip-bad", "allow-empty-classes",
                             "batch-size", "global-batch-size", "accumulate", "drop-last"}) {
-      RINGGRAD_CHECK(readable(was.at(key)) == readable(now.at(key)),
+      RINGGRAD_CHECK(json_text(was.at(key)) == json_text(now.at(key)),
                      "--resume: the run stopped within epoch ", position_.epoch, "; --", key,
-                     " was ", readable(was.at(key)), " and is ", readable(now.at(key)),
+                     " was ", json_text(was.at(key)), " and is ", json_text(now.at(key)),
                      ", which can change between epochs only");
     }
   }

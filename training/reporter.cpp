@@ -10,6 +10,7 @@
 
 #include "runtime/error.h"
 #include "runtime/file.h"
+#include "runtime/json_text.h"
 
 namespace ringgrad::training {
 namespace {
@@ -131,8 +132,7 @@ void Reporter::progress(const Progress& progress) {
 
 void Reporter::metrics(const nlohmann::json& object) {
   if (!quiet_) {
-    std::fprintf(metrics_, "%s\n",
-                 object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::fprintf(metrics_, "%s\n", json_text(object).c_str());
     std::fflush(metrics_);
   }
 }

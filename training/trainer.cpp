@@ -11,6 +11,7 @@
 #include "comm/process_group.h"
 #include "kernels/backends.h"
 #include "runtime/cpu_features.h"
+#include "runtime/json_text.h"
 #include "training/checkpoint_state.h"
 #include "training/replica.h"
 #include "training/signals.h"
@@ -134,7 +135,7 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
   RunFolder folder = first ? claim_folder(given) : RunFolder("");
   comm::ProcessGroupOptions joining;
   const GivenSettings told(given);
-  joining.config = readable(told.common);
+  joining.config = json_text(told.common);
   joining.backend = given.backend;
   joining.check_collectives = given.check_collectives;
   joining.transport = given.transport;

@@ -270,9 +270,8 @@ class MpiCollectives : public Collectives {
     const auto since = std::chrono::steady_clock::now();
     session_->run(start, [&] {
       failure().check();
-      RINGGRAD_CHECK(std::chrono::steady_clock::now() - since < timeout(), "rank ", rank(),
-                     " waited ", std::chrono::duration<double>(timeout()).count(), " s in ",
-                     call.text(), " for ", or_else(lagging(call), "another rank"));
+      RINGGRAD_CHECK(std::chrono::steady_clock::now() - since < timeout(),
+                     waited(call, timeout(), or_else(lagging(call), "another rank")));
     });
   }
 

@@ -23,7 +23,7 @@ using comm::ReduceOp;
 class Mpi : public testing::Test {
  protected:
   void SetUp() override {
-    if (!comm::mpi_is_built() || run_process({"sh", "-c", "command -v mpirun"}).code != 0) {
+    if (!mpirun_is_there()) {
       GTEST_SKIP() << "built without MPI, or no mpirun";
     }
   }
@@ -134,8 +134,7 @@ TEST_F(Mpi, ARankThatDoesNotComeIsNamed) {
 // Who is refused says why, and holds nobody up.
 TEST_F(Mpi, ARankThatIsRefusedEndsTheJobAtOnce) {
   const TemporaryFolder folder;
-  ProcessOptions process;
-  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  ProcessOptions process = for_mpirun();
   process.limit = std::chrono::seconds(20);
   const Outcome outcome = run_process(
       {"mpirun", "--oversubscribe", "-np", "2", "sh", "-c",
@@ -148,8 +147,7 @@ TEST_F(Mpi, ARankThatIsRefusedEndsTheJobAtOnce) {
 
 TEST_F(Mpi, TrainsLikeTheRing) {
   const TemporaryFolder folder;
-  ProcessOptions process;
-  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  ProcessOptions process = for_mpirun();
   std::string epoch[2];
   for (const int i : {0, 1}) {
     const char* backend = i == 0 ? "ring" : "mpi";

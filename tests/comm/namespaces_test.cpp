@@ -4,11 +4,11 @@
 
 #include <thread>
 
-#include "comm/mpi/mpi_collectives.h"
 #include "runtime/file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
+#include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringgrad::test {
@@ -117,15 +117,14 @@ TEST_F(FullNamespaces, ACutCableEndsBothHostsAndTheRestartedRunHasTheSameBits) {
 
 // A shell that reaches the other host stands for ssh; each host has a name of its own.
 TEST_F(FullNamespaces, UnderMpirunRanksOfTwoHostsMeetWithoutBeingTold) {
-  if (!comm::mpi_is_built() || run_process({"sh", "-c", "command -v mpirun"}).code != 0) {
+  if (!mpirun_is_there()) {
     GTEST_SKIP() << "built without MPI, or no mpirun";
   }
   const std::string agent = (folder_ / "agent").string();
   write_file(agent, concat("#!/bin/sh\nhost=$1; shift\nexec ip netns exec ", hosts_[1],
                            " unshare --uts sh -c \"hostname second; $*\"\n"));
   std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
-  ProcessOptions process;
-  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  ProcessOptions process = for_mpirun();
   const Outcome outcome =
       run_process({"ip", "netns", "exec", hosts_[0], "unshare", "--uts", "sh", "-c",
                    concat("hostname first; exec mpirun --mca plm_rsh_agent ", agent,

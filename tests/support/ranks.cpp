@@ -12,6 +12,7 @@
 
 #include "comm/collectives.h"
 #include "comm/link.h"
+#include "comm/mpi/mpi_collectives.h"
 #include "tests/support/paths.h"
 
 namespace ringgrad::test {
@@ -64,6 +65,16 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 
 }  // namespace
 
+bool mpirun_is_there() {
+  return comm::mpi_is_built() && run_process({"sh", "-c", "command -v mpirun"}).code == 0;
+}
+
+ProcessOptions for_mpirun() {
+  ProcessOptions process;
+  process.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  return process;
+}
+
 comm::ProcessGroupOptions patient(int seconds, const std::string& transport) {
   comm::ProcessGroupOptions options;
   options.transport = transport;
@@ -85,8 +96,8 @@ std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communi
   ProcessOptions process = given;
   if (options.backend == "mpi") {
     args = {"mpirun", "--oversubscribe", "-np", std::to_string(n)};
-    process.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
-    process.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+    const std::vector<std::string> more = for_mpirun().environment;
+    process.environment.insert(process.environment.end(), more.begin(), more.end());
   }
   args.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   args.push_back(concat("--gtest_filter=", test.test_suite_name(), ".", test.name()));

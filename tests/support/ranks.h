@@ -16,6 +16,11 @@ namespace ringgrad::test {
 enum class Path { shared, messages, links };
 std::string name_of(Path path);
 
+// Whether the MPI backend can be tried: it is built, and there is an mpirun.
+bool mpirun_is_there();
+// With what mpirun wants to see before root may use it.
+ProcessOptions for_mpirun();
+
 // Waits so many seconds for ranks to come, and for progress. transport: as --transport has it.
 comm::ProcessGroupOptions patient(int seconds, const std::string& transport = "auto");
 
