@@ -66,6 +66,7 @@ inline bool print_allreduce_table(const AllReduceRank& ranks,
       ranks.sum(data, count);
       const std::chrono::duration<float, std::micro> took =
           std::chrono::steady_clock::now() - start;
+      ranks.barrier();  // what a rank does outside the time must not take another's core inside it
       if (call >= warm_up) {
         micros.push_back(took.count());
       }

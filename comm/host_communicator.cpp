@@ -16,10 +16,9 @@
 namespace ringgrad::comm {
 namespace {
 
-// Handing a collective to another thread takes longer than a small one itself. So small ones are
-// not announced: who waits for one runs it, and if nobody does, the communicator's thread, which
-// looks now and then while there is traffic.
-constexpr std::size_t kAnnouncedBytes = 128 * 1024;
+// Handing a collective to another thread takes longer than a small one itself, and most callers
+// wait at once. So who waits for a collective runs it, and if nobody does, the communicator's
+// thread, which looks now and then while there is traffic, and is woken when it has gone to sleep.
 constexpr std::chrono::milliseconds kLook{1};
 constexpr std::chrono::milliseconds kTraffic{100};
 
@@ -34,7 +33,7 @@ class JobQueue {
 
   explicit JobQueue(Failure& failure) : failure_(failure) {}
 
-  std::shared_ptr<Job> push(std::function<void()> collective, bool announce) {
+  std::shared_ptr<Job> push(std::function<void()> collective) {
     auto job = std::make_shared<Job>();
     job->collective = std::move(collective);
     bool asleep = false;
@@ -43,7 +42,7 @@ class JobQueue {
       jobs_.push_back(job);
       asleep = !looking_;
     }
-    if (announce || asleep) {
+    if (asleep) {
       changed_.notify_one();
     }
     return job;
@@ -257,18 +256,14 @@ class HostCommunicator : public Communicator {
                                 std::size_t out_bytes, const Stream& stream,
                                 const Collective& collective) {
     DeviceTable& device = stream.device();
-    const bool announce = std::max(in_bytes, out_bytes) > kAnnouncedBytes;
     if (device.host_accessible()) {
-      return std::make_unique<QueuedWork>(queue_,
-                                          queue_->push([=] { collective(in, out); }, announce));
+      return std::make_unique<QueuedWork>(queue_, queue_->push([=] { collective(in, out); }));
     }
     auto ready = std::make_shared<Event>(device);
     ready->record(stream);
-    return std::make_unique<QueuedWork>(
-        queue_,
-        queue_->push(
-            [=, &device] { staged(device, *ready, in, in_bytes, out, out_bytes, collective); },
-            true));
+    return std::make_unique<QueuedWork>(queue_, queue_->push([=, &device] {
+      staged(device, *ready, in, in_bytes, out, out_bytes, collective);
+    }));
   }
 
   // The sum over all ranks of values up to `largest` stays below half of the largest half, so that

@@ -361,8 +361,8 @@ class SharedCollectives : public Collectives {
   template <class Ready>
   void wait(const Call& call, Ready&& ready) const {
     // With more ranks than cores the one we wait for needs this core.
-    const int spins = oversubscribed_ ? 20 : 4000;
-    const int yields = oversubscribed_ ? 50 : 100;
+    const int spins = oversubscribed_ ? 0 : 4000;
+    const int yields = oversubscribed_ ? 500 : 100;
     for (int i = 0; i < spins; ++i) {
       if (ready()) {
         return;
