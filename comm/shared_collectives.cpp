@@ -15,9 +15,11 @@
 //
 //   small buffers     copy into one's own staging area, post, add all parts: one turn
 //   shared buffers    post where the buffer lies, work block by block until all blocks are done
-//   any other buffer  in pieces: copy into staging, post, add the blocks of the piece into the
-//                     result area, copy out. Two ranks each add the whole piece for themselves,
-//                     which is less traffic than the way through the result area.
+//   any other buffer  in pieces that are cut into a share for each rank: copy the shares of the
+//                     others into one's own staging area, post, add one's own share over all ranks
+//                     and write the sums where the others' parts of it lie, post, copy one's own
+//                     staging area back. A line of the cache that goes from core to core comes
+//                     back the same way, which is the least that such lines can travel.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -39,6 +41,7 @@ constexpr std::size_t kSmallBytes = 32 * 1024;
 constexpr std::size_t kBlockBytes = 64 * 1024;  // what a rank takes at once
 constexpr std::size_t kStripBytes = 8 * 1024;   // what it adds at once: stays in the first cache
 constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::int64_t kShareStep = 64;  // elements: no two ranks write one line of the cache
 constexpr int kMaxRanks = 256;
 
 // One line of the cache for each writer.
@@ -86,7 +89,7 @@ struct Control {
   Slot slots[kMaxRanks];
 };
 static_assert(sizeof(Control) <= SharedSegment::kControlBytes);
-static_assert(4 * kPieceBytes <= SharedSegment::kStagingBytes);
+static_assert(2 * kPieceBytes <= SharedSegment::kStagingBytes);
 
 class SharedCollectives : public Collectives {
  public:
@@ -95,7 +98,8 @@ class SharedCollectives : public Collectives {
       : Collectives(std::move(failure), timeout),
         segment_(std::move(segment)),
         control_(*reinterpret_cast<Control*>(segment_.control())),
-        oversubscribed_(static_cast<unsigned>(size()) > std::thread::hardware_concurrency()) {
+        oversubscribed_(static_cast<unsigned>(size()) > std::thread::hardware_concurrency()),
+        parts_(static_cast<std::size_t>(size())) {
     RINGGRAD_CHECK(size() <= kMaxRanks, "at most ", kMaxRanks, " ranks on one host");
   }
 
@@ -110,40 +114,22 @@ class SharedCollectives : public Collectives {
     if (total <= kSmallBytes) {
       copy(staged(rank()), bytes, total);
       post(call, 0);
-      const Sources parts = [&](int of) { return staged_by(of); };
-      sum(call, reduction, 0, call.count, parts, {bytes});
+      find_parts([&](int of) { return staged_by(of); });
+      sum(call, reduction, 0, call.count, {bytes});
       return;
     }
     const bool reached = lend(call, data, total, [&] {
       if (!all_tokens()) {
         return false;
       }
-      std::vector<Byte*> buffers;
-      for (int r = 0; r < size(); ++r) {
-        buffers.push_back(segment_.address(slot(r).token[parity()]));
-      }
-      work(
-          call, reduction, 0, call.count, [&](int of) { return buffers[index(of)]; }, buffers);
+      find_parts([&](int of) { return segment_.address(slot(of).token[parity()]); });
+      sum_blocks(call, reduction);
       return true;
     });
     if (reached) {
       return;
     }
-    const auto piece = static_cast<std::int64_t>(kPieceBytes / element);
-    for (std::int64_t begin = 0; begin < call.count; begin += piece) {
-      const std::int64_t n = std::min(piece, call.count - begin);
-      const std::size_t offset = static_cast<std::size_t>(begin) * element;
-      copy(staged(rank()), bytes + offset, static_cast<std::size_t>(n) * element);
-      post(call, 0);
-      // Pointers as if the whole buffer lay in staging.
-      const Sources parts = [&](int of) { return staged_by(of) - offset; };
-      if (size() == 2) {
-        sum(call, reduction, begin, n, parts, {bytes});
-        continue;
-      }
-      work(call, reduction, begin, n, parts, {result() - offset});
-      copy(bytes + offset, result(), static_cast<std::size_t>(n) * element);
-    }
+    all_reduce_by_shares(call, reduction, bytes);
   }
 
   void broadcast(const Call& call, void* data) override {
@@ -225,8 +211,6 @@ class SharedCollectives : public Collectives {
   std::shared_ptr<void> allocate(std::size_t bytes) override { return segment_.allocate(bytes); }
 
  private:
-  using Sources = std::function<const Byte*(int rank)>;
-
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   static void copy(void* to, const void* from, std::size_t bytes) {
     if (bytes > 0 && to != from) {
@@ -238,8 +222,15 @@ class SharedCollectives : public Collectives {
   std::size_t parity() const { return static_cast<std::size_t>(turn_ & 1); }
   // Where this rank puts its part of the next turn; where a rank put its part of the present one.
   Byte* staged(int rank) const { return segment_.staging(rank) + (parity() ^ 1U) * kPieceBytes; }
-  const Byte* staged_by(int rank) const { return segment_.staging(rank) + parity() * kPieceBytes; }
-  Byte* result() const { return segment_.staging(0) + (2 + parity()) * kPieceBytes; }
+  Byte* staged_by(int rank) const { return segment_.staging(rank) + parity() * kPieceBytes; }
+
+  // Where every rank's part of the present sum lies.
+  template <class Of>
+  void find_parts(Of&& part_of) {
+    for (int r = 0; r < size(); ++r) {
+      parts_[index(r)] = part_of(r);
+    }
+  }
 
   bool all_tokens() const {
     for (int r = 0; r < size(); ++r) {
@@ -304,19 +295,52 @@ class SharedCollectives : public Collectives {
     failure().check();
   }
 
-  // Takes blocks of elements [begin, begin + n) until none is left, then waits for the others'.
-  void work(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
-            const Sources& sources, const std::vector<Byte*>& results) {
+  // Of a piece, share r (elements) belongs to rank r. Pointers into staging are as if the whole
+  // buffer lay there.
+  void all_reduce_by_shares(const Call& call, const Reduction& reduction, Byte* data) {
+    const std::size_t element = size_of(call.dtype);
+    const std::int64_t evenly = (call.count + size() - 1) / size() + kShareStep - 1;
+    const std::int64_t at_most = static_cast<std::int64_t>(kPieceBytes / element) / size();
+    const std::int64_t share = std::min(evenly, at_most) / kShareStep * kShareStep;
+    const std::int64_t piece = share * size();
+    const auto start_of = [&](std::int64_t begin, int of) {
+      return std::min(call.count, begin + of * share);
+    };
+    const auto byte_of = [&](std::int64_t i) { return static_cast<std::size_t>(i) * element; };
+    const auto copy_others_shares = [&](std::int64_t begin, Byte* to, const Byte* from) {
+      const std::size_t first = byte_of(begin);
+      const std::size_t mine = byte_of(start_of(begin, rank()));
+      const std::size_t next = byte_of(start_of(begin, rank() + 1));
+      copy(to + first, from + first, mine - first);
+      copy(to + next, from + next, byte_of(start_of(begin, size())) - next);
+    };
+    copy_others_shares(0, staged(rank()), data);
+    post(call, 0);
+    for (std::int64_t begin = 0; begin < call.count; begin += piece) {
+      find_parts([&](int of) { return of == rank() ? data : staged_by(of) - byte_of(begin); });
+      const std::int64_t mine = start_of(begin, rank());
+      sum(call, reduction, mine, start_of(begin, rank() + 1) - mine, parts_);
+      const Byte* sums = staged_by(rank()) - byte_of(begin);
+      const std::int64_t next = begin + piece;
+      if (next < call.count) {
+        copy_others_shares(next, staged(rank()) - byte_of(next), data);
+      }
+      post(call, 0);
+      copy_others_shares(begin, data, sums);
+    }
+  }
+
+  // Takes blocks of all ranks' parts until none is left, then waits for the others'.
+  void sum_blocks(const Call& call, const Reduction& reduction) {
     const auto block = static_cast<std::int64_t>(kBlockBytes / size_of(call.dtype));
-    const auto blocks = static_cast<std::uint32_t>((n + block - 1) / block);
+    const auto blocks = static_cast<std::uint32_t>((call.count + block - 1) / block);
     for (;;) {
       const std::uint32_t taken = control_.taken.take(turn_, blocks);
       if (taken == blocks) {
         break;
       }
-      const std::int64_t first = begin + taken * block;
-      const std::int64_t count = std::min(block, begin + n - first);
-      inside([&] { sum(call, reduction, first, count, sources, results); });
+      const std::int64_t first = taken * block;
+      inside([&] { sum(call, reduction, first, std::min(block, call.count - first), parts_); });
       if (control_.done.take(turn_, blocks) + 1 == blocks) {
         control_.doorbell.ring();
       }
@@ -324,25 +348,25 @@ class SharedCollectives : public Collectives {
     wait(call, [&] { return control_.done.reached(turn_, blocks); });
   }
 
-  // Elements [begin, begin + n) of all ranks' buffers, added in the order of their chunks, into the
-  // same places of `results`, which may be the buffers themselves.
+  // Elements [begin, begin + n) of all ranks' parts, added in the order of their chunks, into the
+  // same places of `results`, which may be the parts themselves.
   void sum(const Call& call, const Reduction& reduction, std::int64_t begin, std::int64_t n,
-           const Sources& sources, const std::vector<Byte*>& results) const {
+           const std::vector<Byte*>& results) const {
     const auto strip = static_cast<std::int64_t>(kStripBytes / size_of(call.dtype));
     for (int chunk = 0; chunk < size(); ++chunk) {
       std::int64_t from = std::max(begin, chunk_begin(call.count, chunk, size()));
       const std::int64_t end = std::min(begin + n, chunk_begin(call.count, chunk + 1, size()));
       for (; from < end; from += strip) {
-        sum_strip(chunk, size_of(call.dtype), reduction, from, std::min(strip, end - from), sources,
+        sum_strip(chunk, size_of(call.dtype), reduction, from, std::min(strip, end - from),
                   results);
       }
     }
   }
 
   void sum_strip(int chunk, std::size_t element, const Reduction& reduction, std::int64_t from,
-                 std::int64_t n, const Sources& sources, const std::vector<Byte*>& results) const {
+                 std::int64_t n, const std::vector<Byte*>& results) const {
     const std::size_t offset = static_cast<std::size_t>(from) * element;
-    const auto part = [&](int k) { return sources((chunk + k) % size()) + offset; };
+    const auto part = [&](int k) { return parts_[index((chunk + k) % size())] + offset; };
     alignas(64) Byte partial[kStripBytes];
     const Byte* sum = part(0);
     for (int k = 1; k + 1 < size(); ++k) {
@@ -401,6 +425,7 @@ class SharedCollectives : public Collectives {
   SharedSegment segment_;
   Control& control_;
   const bool oversubscribed_;
+  std::vector<Byte*> parts_;  // (R)
   std::int64_t turn_ = 0;
 };
 
