@@ -38,6 +38,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "comm/collectives.h"
@@ -47,7 +48,9 @@ namespace ringgrad::comm {
 namespace {
 
 constexpr std::int64_t kSmallBytes = 32 * 1024;
-constexpr std::size_t kPieceBytes = 64 * 1024;  // added while it is in the cache
+constexpr std::size_t kPieceBytes = 256 * 1024;  // added while it is in the cache
+constexpr std::size_t kJoinedBytes = 8 * 1024;  // copied to be sent or received with what is beside
+constexpr int kYields = 200;  // before a sleep, whose end takes longer than a neighbour mostly does
 constexpr std::chrono::milliseconds kGrace{5000};
 constexpr std::chrono::milliseconds kTick{50};  // between two looks at the failure
 
@@ -206,23 +209,29 @@ class RingCollectives : public Collectives {
       return;
     }
     begin(call);
-    piece_.resize(kPieceBytes);
-    Call ours = call;
-    Call theirs;
-    const std::vector<Stretch> our_header{{reinterpret_cast<Byte*>(&ours), sizeof ours}};
-    const std::vector<Stretch> their_header{{reinterpret_cast<Byte*>(&theirs), sizeof theirs}};
-    Cursor header_out{our_header};
-    Cursor header_in{their_header};
-    Cursor sending{out};
+    const std::size_t joined = out.empty() ? 0 : std::min(ready, kJoinedBytes);
+    std::vector<Byte> header_and_data(sizeof call + joined);
+    std::memcpy(header_and_data.data(), &call, sizeof call);
+    if (joined > 0) {
+      std::memcpy(header_and_data.data() + sizeof call, out.front().data, joined);
+    }
+    const std::vector<Stretch> opening{{header_and_data.data(), header_and_data.size()}};
+    Cursor sending_first{opening};
+    Cursor sending{out, 0, joined};
+    ready -= joined;
     Cursor receiving{in};
-    std::size_t held = 0;  // bytes in piece_ that are not added yet
+    Inbox inbox(sizeof call);
+    for (const Stretch& stretch : in) {
+      inbox.to_come += stretch.bytes;
+    }
+    bool welcomed = false;  // by the left neighbour's header
+    int yields = 0;
     auto last_moved = std::chrono::steady_clock::now();
     for (;;) {
       std::size_t moved = 0;
       bool may_send = true;
-      bool may_receive = true;
-      if (!header_out.at_end()) {
-        moved += send(header_out, header_out.left());
+      if (!sending_first.at_end()) {
+        moved += send(sending_first, sending_first.left());
       } else if (!sending.at_end() && ready > 0) {
         const std::size_t sent = send(sending, ready);
         ready -= sent;
@@ -230,59 +239,89 @@ class RingCollectives : public Collectives {
       } else {
         may_send = false;
       }
-      const bool welcomed = header_in.at_end();
       if (!welcomed) {
-        moved += receive(header_in);
-        if (header_in.at_end()) {
+        moved += fill(inbox, sizeof call + kJoinedBytes);
+        if (inbox.held >= sizeof call) {
+          Call theirs;
+          std::memcpy(&theirs, piece_.data(), sizeof theirs);
+          drop(inbox, sizeof theirs);
           check_agreement(call, theirs);
+          welcomed = true;
         }
-      } else if (!receiving.at_end()) {
-        const std::size_t before = held;
-        const std::size_t got =
-            receiving.stretch().reduced
-                ? receive_and_add(receiving, held, size_of(call.dtype), *reduction)
-                : receive(receiving);
-        ready += got;
-        moved += got + (held > before ? held - before : 0);
-      } else {
-        may_receive = false;
       }
-      if (header_out.at_end() && sending.at_end() && header_in.at_end() && receiving.at_end()) {
+      if (welcomed && !receiving.at_end()) {
+        ready += receive(receiving, inbox, moved, size_of(call.dtype), reduction);
+      }
+      const bool may_receive = !welcomed || !receiving.at_end();
+      if (sending_first.at_end() && sending.at_end() && !may_receive) {
         return;
       }
       if (moved > 0) {
         last_moved = {};
-        continue;
+        yields = 0;
+      } else if (yields < kYields) {
+        ++yields;
+        std::this_thread::yield();
+      } else {
+        last_moved = wait(call, welcomed, may_send, may_receive, last_moved);
       }
-      last_moved = wait(call, welcomed, may_send, may_receive, last_moved);
     }
   }
+
+  // What came in and is not in its place yet lies at the front of piece_.
+  struct Inbox {
+    explicit Inbox(std::size_t coming) : to_come(coming) {}
+    std::size_t held = 0;
+    std::size_t to_come;  // of this collective
+  };
 
   std::size_t send(Cursor& from, std::size_t at_most) {
     const std::size_t sent = transport_->try_send(from.data(), std::min(from.left(), at_most));
     from.offset += sent;
     return sent;
   }
-  std::size_t receive(Cursor& to) {
-    const std::size_t got = transport_->try_receive(to.data(), to.left());
-    to.offset += got;
+
+  // Up to `at_most` bytes held, if so many have come.
+  std::size_t fill(Inbox& inbox, std::size_t at_most) {
+    const std::size_t room = std::min(at_most, kPieceBytes);
+    if (inbox.held >= room || inbox.to_come == 0) {
+      return 0;
+    }
+    const std::size_t got = transport_->try_receive(piece_.data() + inbox.held,
+                                                    std::min(room - inbox.held, inbox.to_come));
+    inbox.held += got;
+    inbox.to_come -= got;
     return got;
   }
-  // Returns the bytes of whole elements that were added; what is left over is held in piece_.
-  std::size_t receive_and_add(Cursor& to, std::size_t& held, std::size_t element,
-                              const Reduction& reduction) {
-    held += transport_->try_receive(piece_.data() + held, std::min(to.left(), kPieceBytes) - held);
-    const std::size_t whole = held / element * element;
-    const auto n = static_cast<std::int64_t>(whole / element);
-    if (n > 0) {
-      reduction.combine(to.data(), piece_.data(), to.data(), n);
-      if (to.stretch().last) {
-        reduction.finish(to.data(), n);
-      }
-      std::memmove(piece_.data(), piece_.data() + whole, held - whole);
-      held -= whole;
-      to.offset += whole;
+  void drop(Inbox& inbox, std::size_t bytes) {
+    inbox.held -= bytes;
+    std::memmove(piece_.data(), piece_.data() + bytes, inbox.held);
+  }
+
+  // Returns the bytes that reached their place; adds to `moved` those that came from the transport.
+  std::size_t receive(Cursor& to, Inbox& inbox, std::size_t& moved, std::size_t element,
+                      const Reduction* reduction) {
+    const bool reduced = to.stretch().reduced;
+    if (!reduced && inbox.held == 0 && to.left() > kJoinedBytes) {
+      const std::size_t got = transport_->try_receive(to.data(), to.left());
+      inbox.to_come -= got;
+      to.offset += got;
+      moved += got;
+      return got;
     }
+    moved += fill(inbox, std::max(reduced ? to.left() : 0, kJoinedBytes));
+    const std::size_t whole = std::min(inbox.held, to.left()) / element * element;
+    if (reduced && whole > 0) {
+      const auto n = static_cast<std::int64_t>(whole / element);
+      reduction->combine(to.data(), piece_.data(), to.data(), n);
+      if (to.stretch().last) {
+        reduction->finish(to.data(), n);
+      }
+    } else {
+      std::memcpy(to.data(), piece_.data(), whole);
+    }
+    drop(inbox, whole);
+    to.offset += whole;
     return whole;
   }
 
@@ -316,7 +355,7 @@ class RingCollectives : public Collectives {
   }
 
   std::unique_ptr<Transport> transport_;
-  std::vector<Byte> piece_;
+  std::vector<Byte> piece_ = std::vector<Byte>(kPieceBytes);
 };
 
 }  // namespace

@@ -1,19 +1,13 @@
-#include <sys/socket.h>
-
 #include "comm/link.h"
 #include "runtime/error.h"
 
 namespace ringgrad::comm {
 namespace {
 
-constexpr int kBufferBytes = 1 << 20;  // more would leave the cache
-
 class TcpOutLink : public OutLink {
  public:
   TcpOutLink(Socket connection, int to_rank)
-      : connection_(std::move(connection)), to_rank_(to_rank) {
-    setsockopt(connection_.descriptor(), SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
-  }
+      : connection_(std::move(connection)), to_rank_(to_rank) {}
 
   std::size_t try_send(const void* data, std::size_t bytes) override {
     try {
@@ -34,9 +28,7 @@ class TcpOutLink : public OutLink {
 class TcpInLink : public InLink {
  public:
   TcpInLink(Socket connection, int from_rank)
-      : connection_(std::move(connection)), from_rank_(from_rank) {
-    setsockopt(connection_.descriptor(), SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
-  }
+      : connection_(std::move(connection)), from_rank_(from_rank) {}
 
   std::size_t try_receive(void* data, std::size_t bytes) override {
     try {
