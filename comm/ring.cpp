@@ -310,19 +310,20 @@ class RingCollectives : public Collectives {
       return got;
     }
     moved += fill(inbox, std::max(reduced ? to.left() : 0, kJoinedBytes));
-    const std::size_t whole = std::min(inbox.held, to.left()) / element * element;
-    if (reduced && whole > 0) {
-      const auto n = static_cast<std::int64_t>(whole / element);
+    std::size_t placed = std::min(inbox.held, to.left());
+    if (reduced) {  // only whole elements can be added
+      placed -= placed % element;
+      const auto n = static_cast<std::int64_t>(placed / element);
       reduction->combine(to.data(), piece_.data(), to.data(), n);
       if (to.stretch().last) {
         reduction->finish(to.data(), n);
       }
     } else {
-      std::memcpy(to.data(), piece_.data(), whole);
+      std::memcpy(to.data(), piece_.data(), placed);
     }
-    drop(inbox, whole);
-    to.offset += whole;
-    return whole;
+    drop(inbox, placed);
+    to.offset += placed;
+    return placed;
   }
 
   void check_agreement(const Call& call, const Call& theirs) const {

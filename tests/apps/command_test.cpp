@@ -149,7 +149,7 @@ TEST_F(CommandTest, ATerminalShowsOneBarThatLinesReplace) {
   const Outcome outcome = run_process({"script", "-qec", command, "/dev/null"});
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_TRUE(std::regex_search(
-      outcome.out, std::regex("\r\033\\[Ktrain 1/1 \\[[#.]{24}\\] [ 1]\\d?\\d%  \\d+ images/s  "
+      outcome.out, std::regex("\r\033\\[Ktrain 1/1 \\[[#.]{24}\\] [ \\d]{2}\\d%  \\d+ images/s  "
                               "\\d\\d:\\d\\d left  loss \\d\\.\\d{4}  accuracy [01]\\.\\d{4}\r")))
       << outcome.out;
   EXPECT_TRUE(contains(outcome.out, "\r\033[Kepoch 1/1: train loss "));

@@ -282,7 +282,7 @@ TEST_P(CollectivesTest, AllGatherAndReduceScatterAreHalvesOfAnAllReduce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, CollectivesTest,
-                         testing::Values(Path::shared, Path::messages, Path::links),
+                         testing::Values(Path::shared, Path::messages, Path::links, Path::pieces),
                          [](const auto& path) { return name_of(path.param); });
 
 TEST(Collectives, FloatsHaveTheSameBitsOnEveryRankAndPath) {
@@ -295,6 +295,7 @@ TEST(Collectives, FloatsHaveTheSameBitsOnEveryRankAndPath) {
         EXPECT_EQ(result, expected.front());
       }
       EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::links), expected);
+      EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::pieces), expected);
       EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::shared), expected);
       EXPECT_EQ(all_reduce(inputs, ReduceOp::average, Path::shared, true), expected);
     }

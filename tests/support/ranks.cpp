@@ -3,16 +3,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/collectives.h"
 #include "comm/link.h"
 #include "comm/mpi/mpi_collectives.h"
+#include "runtime/philox.h"
 #include "tests/support/paths.h"
 
 namespace ringgrad::test {
@@ -42,6 +45,34 @@ std::vector<std::unique_ptr<comm::Transport>> make_links(int n) {
   return transports;
 }
 
+// Cuts the streams of another transport anywhere: mostly within an element.
+class PiecesTransport : public comm::Transport {
+ public:
+  explicit PiecesTransport(std::unique_ptr<Transport> whole)
+      : whole_(std::move(whole)), random_(static_cast<std::uint64_t>(whole_->rank()), 3) {}
+
+  int rank() const override { return whole_->rank(); }
+  int size() const override { return whole_->size(); }
+  std::size_t try_send(const void* data, std::size_t bytes) override {
+    return whole_->try_send(data, piece_of(bytes));
+  }
+  std::size_t try_receive(void* data, std::size_t bytes) override {
+    return whole_->try_receive(data, piece_of(bytes));
+  }
+  void wait(bool sending, bool receiving, std::chrono::milliseconds at_most) override {
+    whole_->wait(sending, receiving, at_most);
+  }
+
+ private:
+  // Every order of magnitude up to 64 KiB is as likely.
+  std::size_t piece_of(std::size_t bytes) {
+    const std::uint32_t longest = 1U << (1 + random_.next_below(16));
+    return std::min<std::size_t>(bytes, 1 + random_.next_below(longest));
+  }
+  std::unique_ptr<Transport> whole_;
+  RandomStream random_;
+};
+
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     int n, Path path, std::chrono::milliseconds timeout) {
   if (n == 1) {
@@ -56,6 +87,9 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
   auto transports = path == Path::links ? make_links(n) : comm::make_memory_transports(n);
   const auto failure = std::make_shared<comm::Failure>();
   for (auto& transport : transports) {
+    if (path == Path::pieces) {
+      transport = std::make_unique<PiecesTransport>(std::move(transport));
+    }
     const int rank = transport->rank();
     ranks.push_back(comm::make_host_communicator(
         comm::make_ring_collectives(std::move(transport), failure, timeout), rank, "messages"));
@@ -105,7 +139,17 @@ std::optional<Outcome> spawn_ranks(int n, const std::function<void(comm::Communi
 }
 
 std::string name_of(Path path) {
-  return path == Path::shared ? "shared" : path == Path::messages ? "messages" : "links";
+  switch (path) {
+    case Path::shared:
+      return "shared";
+    case Path::messages:
+      return "messages";
+    case Path::links:
+      return "links";
+    case Path::pieces:
+      return "pieces";
+  }
+  return "";
 }
 
 void run_ranks(int n, const std::function<void(comm::Communicator&)>& fn, Path path,

@@ -12,8 +12,9 @@
 namespace ringgrad::test {
 
 // What carries the data between ranks: memory that all reach, queues from neighbour to neighbour
-// within the process, or those that processes share.
-enum class Path { shared, messages, links };
+// within the process, those that processes share, or queues that pass the stream in pieces of
+// random length, as TCP does.
+enum class Path { shared, messages, links, pieces };
 std::string name_of(Path path);
 
 // Whether the MPI backend can be tried: it is built, and there is an mpirun.
