@@ -72,17 +72,21 @@ long peak_mib() {
 int main_of(int argc, char** argv) {
   std::string name = "cifar-net";
   std::string device = "cpu";
-  int threads = 0;
+  int threads = 0, batch = 0;
   int steps = 20;
   bool serve = false;
   CLI::App app{"Times training steps."};
   app.add_option("--work", name, "cifar-net, resnet18-224 or resnet18-32")->capture_default_str();
   app.add_option("--device", device, "cpu, reference, cuda[:N]")->capture_default_str();
   app.add_option("--threads", threads, "CPU threads; 0: all cores");
+  app.add_option("--batch", batch, "Images per step; 0: as the work says");
   app.add_option("--steps", steps, "Steps to time, after two that are not")->capture_default_str();
   app.add_flag("--serve", serve, "Answer lines on standard input");
   CLI11_PARSE(app, argc, argv);
-  const Work& work = work_named(name);
+  Work work = work_named(name);
+  if (batch > 0) {
+    work.batch = batch;
+  }
   Step step(work, device, threads);
   step.run();
   step.run();

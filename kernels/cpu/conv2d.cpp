@@ -1,8 +1,13 @@
 // Convolution by oneDNN: images stay NHWC; filters go from KRSC into the layout that oneDNN picks,
-// and their gradients back, since its kernels want blocks of 16 channels. Primitives are made once
-// per shape.
+// and their gradients back, since its kernels want blocks of 16 channels. Taps that only ever see
+// padding are left out: oneDNN is given the view of the filters without them. Primitives are made
+// once per shape.
+#include <algorithm>
+
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/operations.h"
+#include "kernels/live_taps.h"
+#include "runtime/parallel.h"
 
 namespace ringgrad::kernels::cpu {
 namespace {
@@ -20,19 +25,25 @@ memory::desc described(const memory::dims& dims, Tag tag) {
 
 struct Descriptors {
   explicit Descriptors(const Conv2dShape& d)
-      : x(described({d.n, d.c, d.h, d.w}, Tag::nhwc)),
+      : rows(live_taps(d.h, d.p(), d.r, d.stride, d.pad)),
+        columns(live_taps(d.w, d.q(), d.s, d.stride, d.pad)),
+        x(described({d.n, d.c, d.h, d.w}, Tag::nhwc)),
         y(described({d.n, d.k, d.p(), d.q()}, Tag::nhwc)),
         bias(described({d.k}, Tag::a)),
-        w(described({d.k, d.c, d.r, d.s}, Tag::ohwi)),
-        w_any(described({d.k, d.c, d.r, d.s}, Tag::any)),
+        w({d.k, d.c, rows.count, columns.count}, memory::data_type::f32,
+          {d.r * d.s * d.c, 1, d.s * d.c, d.c}),
+        w_any(described({d.k, d.c, rows.count, columns.count}, Tag::any)),
+        w_offset((rows.first * d.s + columns.first) * d.c),
         strides{d.stride, d.stride},
-        padding{d.pad, d.pad},
-        // What is needed on the far side for P and Q to come out: less than `pad`, even negative,
+        padding{d.pad - rows.first, d.pad - columns.first},
+        // What is needed on the far side for P and Q to come out: less than near, even negative,
         // where the stride does not divide.
-        far_padding{(d.p() - 1) * d.stride + d.r - d.h - d.pad,
-                    (d.q() - 1) * d.stride + d.s - d.w - d.pad} {}
+        far_padding{(d.p() - 1) * d.stride + rows.count - d.h - padding[0],
+                    (d.q() - 1) * d.stride + columns.count - d.w - padding[1]} {}
 
+  LiveTaps rows, columns;
   memory::desc x, y, bias, w, w_any;
+  Index w_offset;  // of the first live tap in the filters (K,R,S,C)
   memory::dims strides, padding, far_padding;
 };
 
@@ -86,16 +97,16 @@ memory bound(const memory::desc& desc, const OneDnn& dnn, const void* data) {
   return {desc, dnn.engine, const_cast<void*>(data)};
 }
 
-// The filters w (K,R,S,C) as a primitive wants them, for the length of a call.
+// The live taps of the filters w (K,R,S,C) as a primitive wants them, for the length of a call.
 class Filters {
  public:
   template <class Primitive>
-  Filters(Context& context, OneDnn& dnn, Convolution<Primitive>& conv,
-          const dnnl::memory::desc& krsc, const float* w)
+  Filters(Context& context, OneDnn& dnn, Convolution<Primitive>& conv, const Descriptors& d,
+          const float* w)
       : blocked_(context, conv.reordered ? conv.w.get_size() : 0),
-        memory_(bound(conv.w, dnn, conv.reordered ? blocked_.data() : w)) {
+        memory_(bound(conv.w, dnn, conv.reordered ? blocked_.data() : w + d.w_offset)) {
     if (conv.reordered) {
-      dnnl::memory plain = bound(krsc, dnn, w);
+      dnnl::memory plain = bound(d.w, dnn, w + d.w_offset);
       conv.reorder.execute(dnn.stream, plain, memory_);
     }
   }
@@ -119,7 +130,7 @@ void conv2d_forward(Context& context, const Conv2dForward<float>& a) {
                                                            d.w, true, dnn);
       });
   const Scratch scratchpad(context, conv.scratchpad.get_size());
-  const Filters filters(context, dnn, conv, d.w, a.w);
+  const Filters filters(context, dnn, conv, d, a.w);
   conv.primitive.execute(dnn.stream,
                          {{DNNL_ARG_SRC, bound(d.x, dnn, a.x)},
                           {DNNL_ARG_WEIGHTS, filters.memory()},
@@ -143,12 +154,32 @@ void conv2d_backward_data(Context& context, const Conv2dBackwardData<float>& a) 
             description, description.weights_desc(), d.w, true, dnn);
       });
   const Scratch scratchpad(context, conv.scratchpad.get_size());
-  const Filters filters(context, dnn, conv, d.w, a.w);
+  const Filters filters(context, dnn, conv, d, a.w);
   conv.primitive.execute(dnn.stream,
                          {{DNNL_ARG_DIFF_DST, bound(d.y, dnn, a.dy)},
                           {DNNL_ARG_WEIGHTS, filters.memory()},
                           {DNNL_ARG_DIFF_SRC, bound(d.x, dnn, a.dx)},
                           {DNNL_ARG_SCRATCHPAD, bound(conv.scratchpad, dnn, scratchpad.data())}});
+}
+
+// Zeroes the gradient of the taps that only see padding: what lies between the live stretches of
+// dw (K,R,S,C).
+void clear_dead_taps(Context& context, const Conv2dShape& shape, const Descriptors& d, float* dw) {
+  if (d.rows.count == shape.r && d.columns.count == shape.s) {
+    return;
+  }
+  const Index size = shape.r * shape.s * shape.c;
+  parallel_for(context.threads(), shape.k, 16, [&](int, Index begin, Index end) {
+    for (Index k = begin; k < end; ++k) {
+      float* cleared = dw + k * size;
+      for (Index row = 0; row < d.rows.count; ++row) {
+        float* live = dw + k * size + d.w_offset + row * shape.s * shape.c;
+        std::fill(cleared, live, 0.0F);
+        cleared = live + d.columns.count * shape.c;
+      }
+      std::fill(cleared, dw + (k + 1) * size, 0.0F);
+    }
+  });
 }
 
 // Adds n fresh values to a gradient.
@@ -184,9 +215,9 @@ void conv2d_backward_weights(Context& context, const Conv2dBackwardWeights<float
   const Scratch blocked(context, conv.reordered ? conv.w.get_size() : 0);
   const Scratch fresh(context, add ? sizeof(float) * static_cast<std::size_t>(filters) : 0);
   const Scratch fresh_bias(context, add ? sizeof(float) * static_cast<std::size_t>(a.shape.k) : 0);
-  void* dw = add ? fresh.data() : a.dw;
+  float* dw = add ? static_cast<float*>(fresh.data()) : a.dw;
   void* dbias = add ? fresh_bias.data() : a.dbias;
-  memory w = bound(conv.w, dnn, conv.reordered ? blocked.data() : dw);
+  memory w = bound(conv.w, dnn, conv.reordered ? blocked.data() : dw + d.w_offset);
   conv.primitive.execute(dnn.stream,
                          {{DNNL_ARG_SRC, bound(d.x, dnn, a.x)},
                           {DNNL_ARG_DIFF_DST, bound(d.y, dnn, a.dy)},
@@ -194,9 +225,10 @@ void conv2d_backward_weights(Context& context, const Conv2dBackwardWeights<float
                           {DNNL_ARG_DIFF_BIAS, bound(d.bias, dnn, bias ? dbias : nullptr)},
                           {DNNL_ARG_SCRATCHPAD, bound(conv.scratchpad, dnn, scratchpad.data())}});
   if (conv.reordered) {
-    memory krsc = bound(d.w, dnn, dw);
+    memory krsc = bound(d.w, dnn, dw + d.w_offset);
     conv.reorder.execute(dnn.stream, w, krsc);
   }
+  clear_dead_taps(context, a.shape, d, dw);
   if (add) {
     accumulate(context, filters, dw, a.dw);
     accumulate(context, bias ? a.shape.k : 0, dbias, a.dbias);
