@@ -1,6 +1,6 @@
-// Data-parallel training steps: images/s of 1, 2 and 4 ranks over one batch that they share, the
-// efficiency against one process with all threads, and what share of the communication was hidden
-// behind backward.
+// Data-parallel training steps: images/s of 1, 2 and 4 ranks (or as many as asked) over one batch
+// that they share, the efficiency against one process with all threads, and what share of the
+// communication was hidden behind backward.
 //
 // usage: bench_scaling [--work resnet18-32]          starts itself: replicas and processes
 // A rank of its own kind, started by `ringgrad launch`, measures and prints one line.
@@ -119,9 +119,12 @@ void run_replicas(const Work& work, int ranks, int threads, int steps) {
 int main_of(int argc, char** argv) {
   std::string name = "resnet18-32";
   int steps = 9;
+  std::vector<int> rank_counts = {2, 4};
   CLI::App app{"Times data-parallel training steps."};
   app.add_option("--work", name, "cifar-net, resnet18-224 or resnet18-32")->capture_default_str();
   app.add_option("--steps", steps, "Steps to time, after three that are not")
+      ->capture_default_str();
+  app.add_option("--ranks", rank_counts, "How many share the batch, beside one process alone")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const Work& work = work_named(name);
@@ -140,7 +143,7 @@ int main_of(int argc, char** argv) {
   const auto context = kernels::open_context("cpu", cores);
   print_line(work, "one", 1, cores, measure(work, *alone, *context, steps));
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : rank_counts) {
     run_replicas(work, ranks, std::max(1, cores / ranks), steps);
     const std::string command =
         concat((self.parent_path().parent_path() / "ringgrad").string(), " launch -np ", ranks,

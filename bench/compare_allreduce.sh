@@ -35,4 +35,5 @@ for round in $(seq "${ROUNDS:-3}"); do
     run mpi-tcp mpi "$ranks" --mca btl self,tcp
   done
 done
+echo "TCP's congestion control: $(cat /proc/sys/net/ipv4/tcp_congestion_control)"
 python3 bench/peers/allreduce_ratios.py "$tables"

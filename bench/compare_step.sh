@@ -10,13 +10,7 @@ rounds=${ROUNDS:-9}
 export OMP_NUM_THREADS=$threads
 
 scripts/build.sh release bench_step
-venv=build/peer-venv
-if [ ! -x "$venv/bin/python" ]; then
-  python3 -c 'import ensurepip' 2>/dev/null || scripts/install.sh scripts/packages_bench.txt
-  echo "installing PyTorch into $venv (once)"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install -q -r bench/peers/requirements.txt
-fi
+. bench/peers/torch.sh
 
 works=("$@")
 [ ${#works[@]} -gt 0 ] || works=(cifar-net resnet18-224 resnet18-32)
@@ -27,8 +21,8 @@ for work in "${works[@]}"; do
     resnet18-32) batch=64 steps=3 ;;
     *) echo "unknown work $work" >&2; exit 2 ;;
   esac
-  peer="$venv/bin/python bench/peers/torch_step.py --work $work --threads $threads"
-  "$venv/bin/python" bench/peers/alternate.py "$work" "$batch" "$rounds" "$steps" \
+  peer="$peer_venv/bin/python bench/peers/torch_step.py --work $work --threads $threads"
+  python bench/peers/alternate.py "$work" "$batch" "$rounds" "$steps" \
     "build/release/bench/bench_step --serve --work $work --threads $threads --device ${DEVICE:-cpu}" \
     "$peer" "$peer --channels-last"
 done
