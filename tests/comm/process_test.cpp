@@ -126,5 +126,43 @@ TEST(Processes, ARankThatIsLateIsWaitedFor) {
   }));
 }
 
+void one_is_slow_each_time(Communicator& c) {
+  const auto context = kernels::open_context("cpu", 1);
+  const Stream& stream = context->compute_stream();
+  std::vector<float> data(100000);
+  for (int step = 0; step < 20; ++step) {
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::fill(data.begin(), data.end(), static_cast<float>(c.rank() + step));
+    c.all_reduce(data.data(), 100000, DType::f32, ReduceOp::sum, stream)->wait(stream);
+    EXPECT_EQ(data, std::vector<float>(100000, static_cast<float>(3 + 3 * step)));
+  }
+}
+
+TEST(Processes, ARankThatIsSlowIsWaitedForEachTime) {
+  expect_ok(spawn_ranks(3, one_is_slow_each_time));
+}
+
+TEST(Processes, ARankThatIsSlowIsWaitedForEachTimeOverTcp) {
+  expect_ok(spawn_ranks(3, one_is_slow_each_time, patient(20, "tcp")));
+}
+
+// The second of the same rank is refused, with a message, and the job goes on.
+TEST(Processes, ARankThatIsStartedTwiceHarmsNothing) {
+  expect_ok(spawn_ranks(2, [](Communicator& c) {
+    const auto context = kernels::open_context("cpu", 1);
+    const Stream& stream = context->compute_stream();
+    if (c.rank() == 1) {
+      const auto place = comm::placement_from(comm::process_environment, "");
+      EXPECT_TRUE(contains(error_of([&] { comm::join_process_group(*place, patient(5)); }),
+                           "rank 1 is here already"));
+    }
+    float sum = 1;
+    c.all_reduce(&sum, 1, DType::f32, ReduceOp::sum, stream)->wait(stream);
+    EXPECT_EQ(sum, 2);
+  }));
+}
+
 }  // namespace
 }  // namespace ringgrad::test

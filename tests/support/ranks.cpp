@@ -64,7 +64,7 @@ class PiecesTransport : public comm::Transport {
   }
 
  private:
-  // Every order of magnitude up to 64 KiB is as likely.
+  // Every power of two up to 64 KiB is as likely to be the limit.
   std::size_t piece_of(std::size_t bytes) {
     const std::uint32_t longest = 1U << (1 + random_.next_below(16));
     return std::min<std::size_t>(bytes, 1 + random_.next_below(longest));
