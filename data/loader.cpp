@@ -25,6 +25,59 @@ void BatchMemory::give(Buffer buffer) {
   free_[buffer.bytes()].push_back(std::move(buffer));
 }
 
+LoaderPool::LoaderPool(int workers) {
+  RINGGRAD_CHECK(workers >= 0 && workers <= 1024, "workers ", workers, "; expected 0 to 1024");
+  for (int i = 0; i < workers; ++i) {
+    workers_.emplace_back([this] { work(); });
+  }
+}
+
+LoaderPool::~LoaderPool() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  room_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
+  }
+}
+
+DataLoader* LoaderPool::neediest() const {
+  DataLoader* found = nullptr;
+  for (DataLoader* loader : loaders_) {
+    if (loader->has_room() && (found == nullptr || loader->ahead() < found->ahead())) {
+      found = loader;
+    }
+  }
+  return found;
+}
+
+void LoaderPool::work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    DataLoader* loader = nullptr;
+    room_.wait(lock, [&] { return stopping_ || (loader = neediest()) != nullptr; });
+    if (stopping_) {
+      return;
+    }
+    const std::int64_t number = loader->next_to_make_++;
+    ++loader->under_way_;
+    lock.unlock();
+    DataLoader::Made made;
+    try {
+      loader->context_.device().make_current();
+      made.batch = loader->make_batch(number);
+    } catch (...) {
+      made.error = std::current_exception();
+    }
+    lock.lock();
+    loader->made_[number] = std::move(made);
+    --loader->under_way_;
+    loader->changed_.notify_all();
+  }
+}
+
 DataLoader::DataLoader(Context& context, const Dataset& dataset, Transform transform,
                        Options options, std::int64_t epoch, std::vector<std::int64_t> indices)
     : context_(context),
@@ -33,25 +86,29 @@ DataLoader::DataLoader(Context& context, const Dataset& dataset, Transform trans
       transform_(transform),
       options_(options),
       epoch_(epoch),
-      indices_(std::move(indices)) {
+      indices_(std::move(indices)),
+      own_pool_(options.pool == nullptr ? std::make_unique<LoaderPool>(options.workers) : nullptr),
+      pool_(options.pool == nullptr ? *own_pool_ : *options.pool) {
   RINGGRAD_CHECK(options.batch_size >= 1, "batch size ", options.batch_size,
                  "; expected 1 or more");
-  RINGGRAD_CHECK(options.workers >= 0 && options.workers <= 1024, "workers ", options.workers,
-                 "; expected 0 to 1024");
-  for (int i = 0; i < options.workers; ++i) {
-    workers_.emplace_back([this] { work(); });
+  {
+    const std::lock_guard<std::mutex> lock(pool_.mutex_);
+    pool_.loaders_.push_back(this);
   }
+  pool_.room_.notify_all();
 }
 
 DataLoader::~DataLoader() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& worker : workers_) {
-    worker.join();
-  }
+  std::unique_lock<std::mutex> lock(pool_.mutex_);
+  pool_.loaders_.erase(std::find(pool_.loaders_.begin(), pool_.loaders_.end(), this));
+  changed_.wait(lock, [&] { return under_way_ == 0; });
+}
+
+bool DataLoader::has_room() const {
+  const auto workers = static_cast<std::int64_t>(pool_.workers());
+  const auto sharing = static_cast<std::int64_t>(pool_.loaders_.size());
+  const std::int64_t each = std::max<std::int64_t>(1, workers / sharing);
+  return next_to_make_ < batches() && ahead() < each * std::max(1, options_.prefetch);
 }
 
 std::int64_t DataLoader::batches() const {
@@ -98,52 +155,23 @@ std::shared_ptr<Batch> DataLoader::make_batch(std::int64_t number) const {
   return batch;
 }
 
-void DataLoader::work() {
-  context_.device().make_current();
-  for (;;) {
-    std::int64_t number = 0;
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      const std::int64_t ahead = std::int64_t{options_.workers} * std::max(1, options_.prefetch);
-      changed_.wait(lock, [&] {
-        return stopping_ || next_to_make_ >= batches() || next_to_make_ < next_to_give_ + ahead;
-      });
-      if (stopping_ || next_to_make_ >= batches()) {
-        return;
-      }
-      number = next_to_make_++;
-    }
-    Made made;
-    try {
-      made.batch = make_batch(number);
-    } catch (...) {
-      made.error = std::current_exception();
-    }
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      made_[number] = std::move(made);
-    }
-    changed_.notify_all();
-  }
-}
-
 std::shared_ptr<Batch> DataLoader::next() {
   if (next_to_give_ >= batches()) {
     return nullptr;
   }
-  if (workers_.empty()) {
+  if (pool_.workers() == 0) {
     return make_batch(next_to_give_++);
   }
   Made made;
   {
     // Bounded by the workers: each wait here ends when the batch is made or has failed.
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(pool_.mutex_);
     changed_.wait(lock, [&] { return made_.count(next_to_give_) > 0; });
     made = std::move(made_[next_to_give_]);
     made_.erase(next_to_give_);
     ++next_to_give_;
   }
-  changed_.notify_all();
+  pool_.room_.notify_one();
   if (made.error) {
     std::rethrow_exception(made.error);
   }

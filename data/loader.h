@@ -41,18 +41,45 @@ class BatchMemory {
   std::map<std::size_t, std::vector<Buffer>> free_;  // by size
 };
 
+class DataLoader;
+
+// Threads that make batches, for all loaders of a process: the loader that is least ahead of its
+// reader is served first, and each has a bounded queue of its own.
+class LoaderPool {
+ public:
+  explicit LoaderPool(int workers);
+  LoaderPool(const LoaderPool&) = delete;
+  LoaderPool& operator=(const LoaderPool&) = delete;
+  ~LoaderPool();  // after its loaders
+
+  int workers() const { return static_cast<int>(workers_.size()); }
+
+ private:
+  friend class DataLoader;
+  DataLoader* neediest() const;
+  void work();
+
+  std::mutex mutex_;  // of the queues of all loaders, too
+  std::condition_variable room_;
+  std::vector<DataLoader*> loaders_;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
 class DataLoader {
  public:
   struct Options {
     std::int64_t batch_size = 64;
     int workers = 2;   // 0: the caller's thread does the work
-    int prefetch = 2;  // batches under way for each worker
+    int prefetch = 2;  // batches made ahead of their use for each worker
     bool drop_last = false;
     std::uint64_t seed = 0;
+    LoaderPool* pool = nullptr;  // whose workers do the work, instead of the loader's own
   };
 
   // One pass over `indices`. What a sample looks like depends on (seed, epoch, index) alone. The
-  // data set and the context (whose pinned memory the batches use) must outlive the loader.
+  // data set, the context (whose pinned memory the batches use) and the pool must outlive the
+  // loader.
   DataLoader(Context& context, const Dataset& dataset, Transform transform, Options options,
              std::int64_t epoch, std::vector<std::int64_t> indices);
   DataLoader(const DataLoader&) = delete;
@@ -65,8 +92,11 @@ class DataLoader {
   std::shared_ptr<Batch> next();
 
  private:
+  friend class LoaderPool;
   std::shared_ptr<Batch> make_batch(std::int64_t number) const;
-  void work();
+  // Those made or under way and not yet given. Under the pool's mutex, as what follows.
+  std::int64_t ahead() const { return next_to_make_ - next_to_give_; }
+  bool has_room() const;
 
   Context& context_;
   BatchMemory& memory_;
@@ -80,13 +110,13 @@ class DataLoader {
     std::shared_ptr<Batch> batch;
     std::exception_ptr error;
   };
-  std::mutex mutex_;
+  std::unique_ptr<LoaderPool> own_pool_;
+  LoaderPool& pool_;
   std::condition_variable changed_;
   std::map<std::int64_t, Made> made_;
   std::int64_t next_to_make_ = 0;
   std::int64_t next_to_give_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> workers_;
+  int under_way_ = 0;
 };
 
 }  // namespace ringgrad::data

@@ -11,7 +11,6 @@
 #include "engine/checkpoint.h"
 #include "engine/schedule.h"
 #include "models/registry.h"
-#include "runtime/cpu_features.h"
 #include "runtime/file.h"
 #include "runtime/json_text.h"
 #include "training/checkpoint_state.h"
@@ -151,7 +150,7 @@ class Replica {
   data::DataLoader::Options loader_options(bool training) const {
     data::DataLoader::Options loader;
     loader.batch_size = batch_;
-    loader.workers = options_.workers >= 0 ? options_.workers : std::min(4, cpu_features().cores);
+    loader.pool = data_.workers.get();
     loader.drop_last = training && options_.drop_last;
     loader.seed = options_.seed;
     return loader;

@@ -4,15 +4,17 @@
 #include <memory>
 
 #include "comm/communicator.h"
-#include "data/dataset.h"
+#include "data/loader.h"
 #include "runtime/context.h"
 #include "training/options.h"
 #include "training/run_folder.h"
 
 namespace ringgrad::training {
 
+// What the replicas of a process share.
 struct Data {
   std::unique_ptr<data::Dataset> train, test;
+  std::unique_ptr<data::LoaderPool> workers;
 };
 
 // Every rank of `communicator` calls it, with the same options. `folder` is rank 0's, which alone

@@ -27,6 +27,8 @@ Data open_data(const TrainOptions& options) {
   opened.train = data::open_dataset(options.data, data::Split::train, opening);
   opening.known_classes = opened.train->classes();
   opened.test = data::open_dataset(options.data, data::Split::test, opening);
+  opened.workers = std::make_unique<data::LoaderPool>(
+      options.workers >= 0 ? options.workers : std::min(4, cpu_features().cores));
   return opened;
 }
 

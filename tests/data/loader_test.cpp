@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
+#include <thread>
 
 #include "data/sampler.h"
 #include "kernels/backends.h"
@@ -20,6 +22,7 @@ class FakeDataset : public data::Dataset {
     return index == bad_label ? 3 : static_cast<std::int32_t>(index % 3);
   }
   data::Image image(std::int64_t index) const override {
+    ++read;
     RINGGRAD_CHECK(index != bad_image, "photo-", index, ".jpg: the file is cut short");
     const int width = index == odd_size ? 31 : 32;
     data::Image image{32, width, {}};
@@ -30,6 +33,7 @@ class FakeDataset : public data::Dataset {
   std::string source(std::int64_t index) const override { return concat("photo-", index); }
 
   std::int64_t bad_label = -1, bad_image = -1, odd_size = -1;
+  mutable std::atomic<int> read{0};
 
  private:
   std::vector<std::string> classes_ = {"a", "b", "c"};
@@ -44,6 +48,7 @@ class LoaderTest : public testing::Test {
     data::DataLoader::Options options;
     options.batch_size = 5;
     options.workers = workers;
+    options.pool = pool_;
     options.drop_last = drop_last;
     data::DataLoader loader(*context_, dataset_, {data::TransformKind::cifar, true}, options,
                             number, indices);
@@ -63,6 +68,7 @@ class LoaderTest : public testing::Test {
 
   std::unique_ptr<Context> context_ = kernels::open_context("cpu", 1);
   FakeDataset dataset_;
+  data::LoaderPool* pool_ = nullptr;
 };
 
 TEST_F(LoaderTest, BytesDoNotDependOnTheNumberOfWorkers) {
@@ -91,6 +97,36 @@ TEST_F(LoaderTest, WorkersErrorsReachTheCaller) {
         contains(error_of([&] { epoch(workers, 0); }), "photo-22: 31x32 pixels in a batch of"));
     dataset_.odd_size = -1;
   }
+}
+
+TEST_F(LoaderTest, LoadersOfOnePoolGiveTheBytesOfTheirOwn) {
+  const auto alone = epoch(0, 3);
+  data::LoaderPool pool(3);
+  pool_ = &pool;
+  std::vector<std::vector<std::uint8_t>> together(4);
+  std::vector<std::thread> readers;
+  for (auto& bytes : together) {
+    readers.emplace_back([&] { bytes = epoch(0, 3); });
+  }
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  for (const auto& bytes : together) {
+    EXPECT_EQ(bytes, alone);
+  }
+}
+
+// A reader that does not read takes its queue's worth of work and no more; the others go on.
+TEST_F(LoaderTest, ALoaderThatNobodyReadsDoesNotHoldUpTheOthers) {
+  data::LoaderPool pool(2);
+  pool_ = &pool;
+  data::DataLoader::Options options;
+  options.batch_size = 1;
+  options.pool = &pool;
+  const data::DataLoader idle(*context_, dataset_, {data::TransformKind::to_tensor, true}, options,
+                              0, std::vector<std::int64_t>(1000, 0));
+  epoch(0, 0);
+  EXPECT_LE(dataset_.read, 23 + 4);
 }
 
 TEST_F(LoaderTest, MayBeAbandoned) {
