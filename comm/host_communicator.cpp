@@ -22,20 +22,23 @@ namespace {
 constexpr std::chrono::milliseconds kLook{1};
 constexpr std::chrono::milliseconds kTraffic{100};
 
+using Collective = std::function<void(const void* in, void* out)>;
+
 // The collectives of a rank in the order of their calls; one runs at a time.
 class JobQueue {
  public:
   struct Job {
-    std::function<void()> collective;
+    Collective collective;
+    const void* in = nullptr;
+    void* out = nullptr;
     bool done = false;
     std::string error;
   };
 
   explicit JobQueue(Failure& failure) : failure_(failure) {}
 
-  std::shared_ptr<Job> push(std::function<void()> collective) {
-    auto job = std::make_shared<Job>();
-    job->collective = std::move(collective);
+  std::shared_ptr<Job> push(Collective collective, const void* in, void* out) {
+    auto job = std::make_shared<Job>(Job{std::move(collective), in, out, false, {}});
     bool asleep = false;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,7 +108,7 @@ class JobQueue {
     }
     try {
       failure_.check();
-      job->collective();
+      job->collective(job->in, job->out);
     } catch (const std::exception& error) {
       job->error = failure_.fail(error.what());
     }
@@ -242,7 +245,6 @@ class HostCommunicator : public Communicator {
   void abort(const std::string& cause) override { collectives_->failure().fail(cause); }
 
  private:
-  using Collective = std::function<void(const void* in, void* out)>;
   static std::size_t bytes_of(std::int64_t count, DType dtype) {
     RINGGRAD_CHECK(count >= 0, "a collective of ", count, " elements");
     return static_cast<std::size_t>(count) * size_of(dtype);
@@ -254,16 +256,17 @@ class HostCommunicator : public Communicator {
 
   std::unique_ptr<Work> enqueue(const void* in, std::size_t in_bytes, void* out,
                                 std::size_t out_bytes, const Stream& stream,
-                                const Collective& collective) {
+                                Collective collective) {
     DeviceTable& device = stream.device();
     if (device.host_accessible()) {
-      return std::make_unique<QueuedWork>(queue_, queue_->push([=] { collective(in, out); }));
+      return std::make_unique<QueuedWork>(queue_, queue_->push(std::move(collective), in, out));
     }
     auto ready = std::make_shared<Event>(device);
     ready->record(stream);
-    return std::make_unique<QueuedWork>(queue_, queue_->push([=, &device] {
-      staged(device, *ready, in, in_bytes, out, out_bytes, collective);
-    }));
+    const auto on_host = [=, &device](const void* from, void* to) {
+      staged(device, *ready, from, in_bytes, to, out_bytes, collective);
+    };
+    return std::make_unique<QueuedWork>(queue_, queue_->push(on_host, in, out));
   }
 
   // The sum over all ranks of values up to `largest` stays below half of the largest half, so that
