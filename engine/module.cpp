@@ -1,6 +1,7 @@
 #include "engine/module.h"
 
 #include "kernels/kernels.h"
+#include "runtime/philox.h"
 
 namespace ringgrad {
 namespace {

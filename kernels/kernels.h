@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "kernels/operation_table.h"
-#include "runtime/philox.h"
+#include "runtime/on_both_sides.h"
 
 namespace ringgrad::kernels {
 
@@ -29,8 +29,8 @@ struct Conv2dShape {
   Index k, r, s;     // filters (K,R,S,C)
   Index stride, pad;
 
-  Index p() const { return (h + 2 * pad - r) / stride + 1; }
-  Index q() const { return (w + 2 * pad - s) / stride + 1; }
+  RINGGRAD_HOST_DEVICE Index p() const { return (h + 2 * pad - r) / stride + 1; }
+  RINGGRAD_HOST_DEVICE Index q() const { return (w + 2 * pad - s) / stride + 1; }
 };
 
 // y[n,p,q,k] = bias[k] + sum over r,s,c of x[n, p*stride+r-pad, q*stride+s-pad, c] * w[k,r,s,c];
@@ -72,8 +72,8 @@ struct Pool2dShape {
   Index n, h, w, c;
   Index kernel, stride, pad;  // kernel*kernel <= 255, pad <= kernel/2
 
-  Index p() const { return (h + 2 * pad - kernel) / stride + 1; }
-  Index q() const { return (w + 2 * pad - kernel) / stride + 1; }
+  RINGGRAD_HOST_DEVICE Index p() const { return (h + 2 * pad - kernel) / stride + 1; }
+  RINGGRAD_HOST_DEVICE Index q() const { return (w + 2 * pad - kernel) / stride + 1; }
 };
 
 // The maximum of each window; padding never wins. Ties go to the first in row-major order, NaN wins

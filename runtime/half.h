@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/on_both_sides.h"
+
 namespace ringgrad {
 
 struct Half {
@@ -16,23 +18,23 @@ struct BFloat16 {
   std::uint16_t bits;
 };
 
-inline std::uint32_t bits_of(float value) {
+RINGGRAD_HOST_DEVICE inline std::uint32_t bits_of(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-inline float float_of(std::uint32_t bits) {
+RINGGRAD_HOST_DEVICE inline float float_of(std::uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-inline float to_float(BFloat16 value) {
+RINGGRAD_HOST_DEVICE inline float to_float(BFloat16 value) {
   return float_of(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-inline BFloat16 to_bfloat16(float value) {
+RINGGRAD_HOST_DEVICE inline BFloat16 to_bfloat16(float value) {
   const std::uint32_t bits = bits_of(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) {  // NaN: keep its sign, make it quiet
     return {static_cast<std::uint16_t>((bits >> 16) | 0x40U)};
@@ -40,7 +42,7 @@ inline BFloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
 }
 
-inline float to_float(Half value) {
+RINGGRAD_HOST_DEVICE inline float to_float(Half value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16;
   const std::uint32_t exponent = (value.bits >> 10) & 0x1fU;
   const std::uint32_t mantissa = value.bits & 0x3ffU;
@@ -54,7 +56,7 @@ inline float to_float(Half value) {
   return float_of(sign | ((exponent + 112U) << 23) | (mantissa << 13));
 }
 
-inline Half to_half(float value) {
+RINGGRAD_HOST_DEVICE inline Half to_half(float value) {
   const std::uint32_t bits = bits_of(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;

@@ -5,11 +5,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RINGGRAD_HOST_DEVICE __host__ __device__
-#else
-#define RINGGRAD_HOST_DEVICE
-#endif
+#include "runtime/on_both_sides.h"
 
 namespace ringgrad {
 

@@ -13,10 +13,15 @@ const OperationTable& operations() {
   static OperationTable table("cuda");
 #endif
   static const bool filled = [] {
+    add_batch_norm(table);
+    add_conv2d(table);
+    add_convert(table);
     add_cross_entropy(table);
     add_elementwise(table);
     add_fill(table);
+    add_hash(table);
     add_linear(table);
+    add_pool2d(table);
     add_sgd(table);
     return true;
   }();

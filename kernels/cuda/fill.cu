@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/operations.h"
+#include "runtime/philox.h"
 
 namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE {
 namespace {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "runtime/buffer.h"
 #include "runtime/cuda/check.h"
 
 #ifdef RINGGRAD_EMULATED
@@ -13,8 +14,10 @@
   static const char name##_site = 0;             \
   Type(&name)[count] =                           \
       *static_cast<Type(*)[count]>(::emulator::shared_array(&name##_site, sizeof(Type) * (count)))
+#define RINGGRAD_UNROLL
 #else
 #define RINGGRAD_SHARED_ARRAY(Type, name, count) __shared__ Type name[count]
+#define RINGGRAD_UNROLL _Pragma("unroll")
 #endif
 
 namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE {
@@ -49,6 +52,37 @@ __device__ inline Index grid_start() {
 }
 __device__ inline Index grid_step() {
   return static_cast<Index>(gridDim.x) * blockDim.x;
+}
+
+// One float, or four neighbours in one access at a multiple of 16 bytes: what a thread takes at
+// once.
+template <int width>
+struct Lane {
+  static_assert(width == 1 || width == 4);
+  float value[width];
+};
+template <int width>
+__device__ inline Lane<width> load(const float* at) {
+  if constexpr (width == 4) {
+    const float4 quad = *reinterpret_cast<const float4*>(at);
+    return {{quad.x, quad.y, quad.z, quad.w}};
+  } else {
+    return {{*at}};
+  }
+}
+template <int width>
+__device__ inline void store(float* at, const Lane<width>& lane) {
+  if constexpr (width == 4) {
+    *reinterpret_cast<float4*>(at) =
+        make_float4(lane.value[0], lane.value[1], lane.value[2], lane.value[3]);
+  } else {
+    *at = lane.value[0];
+  }
+}
+
+// Whether rows of `count` elements from `data` on can be taken four at a time.
+inline bool in_quads(const void* data, Index count) {
+  return reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0 && count % 4 == 0;
 }
 
 // The sum of one value per thread of a block of kThreads, in a fixed order; every thread gets it.

@@ -1,105 +1,130 @@
-// The fully connected layer. All three products are one shared-memory tiled matrix product,
-//   out[i][j] = sum over l of a(i, l) * b(l, j),
-// that differs in how a and b are read (strides) and in what is added at the end.
-#include "kernels/cuda/launch.h"
+// The fully connected layer: all three products are product.h's over dense operands, and
+//
+//   naive  one thread per element of the result, to read first and to check the other against.
+#include "kernels/cuda/operands.h"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/sums.h"
 
 namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE {
 namespace {
 
-constexpr unsigned kTile = 16;
+// out(i, j) = sum over l of a(i, l) * b(j, l), an operand's row or column side by side in memory.
+struct Matrix {
+  const float* data;
+  bool along_inner;
+  Index outer, inner;
 
-struct Product {
-  Index rows, columns, inner;
-  const float* a;  // element (i, l) at a[i * a_row + l * a_inner]
-  Index a_row, a_inner;
-  const float* b;  // element (l, j) at b[l * b_inner + j * b_column]
-  Index b_inner, b_column;
-  const float* bias;  // (columns), or null
-  bool accumulate;
-  float* out;  // (rows, columns)
+  __host__ __device__ Index pitch() const { return along_inner ? inner : outer; }
+  __device__ float at(Index o, Index i) const {
+    return data[along_inner ? o * inner + i : i * outer + o];
+  }
 };
 
-// A block computes a 16x16 tile of `out`: each step of the loop brings one tile of a and one of b
-// into shared memory, where every element is read 16 times.
-__global__ void product_kernel(Product p) {
-  RINGGRAD_SHARED_ARRAY(float, tile_a, kTile* kTile);
-  RINGGRAD_SHARED_ARRAY(float, tile_b, kTile* kTile);
-  const unsigned row_in_tile = threadIdx.y;
-  const unsigned column_in_tile = threadIdx.x;
-  const Index row_tiles = (p.rows + kTile - 1) / kTile;
-  const Index column_tiles = (p.columns + kTile - 1) / kTile;
-  for (Index tile = blockIdx.x; tile < row_tiles * column_tiles; tile += gridDim.x) {
-    const Index i = tile / column_tiles * kTile + row_in_tile;
-    const Index j = tile % column_tiles * kTile + column_in_tile;
-    float sum = 0;
-    for (Index start = 0; start < p.inner; start += kTile) {
-      const Index l_a = start + column_in_tile;
-      const Index l_b = start + row_in_tile;
-      tile_a[row_in_tile * kTile + column_in_tile] =
-          i < p.rows && l_a < p.inner ? p.a[i * p.a_row + l_a * p.a_inner] : 0.0F;
-      tile_b[row_in_tile * kTile + column_in_tile] =
-          j < p.columns && l_b < p.inner ? p.b[l_b * p.b_inner + j * p.b_column] : 0.0F;
-      __syncthreads();
-      for (unsigned l = 0; l < kTile; ++l) {
-        sum += tile_a[row_in_tile * kTile + l] * tile_b[l * kTile + column_in_tile];
-      }
-      __syncthreads();
+template <bool a_along_inner, bool b_along_inner, bool quads>
+void multiply_with(Context& context, const Matrix& a, const Matrix& b, const DenseOut& out) {
+  start_split_product<SmallTile>(
+      context, {a.outer, b.outer, a.inner},
+      DenseOperand<a_along_inner, quads>{a.data, a.outer, a.inner, a.pitch()},
+      DenseOperand<b_along_inner, quads>{b.data, b.outer, b.inner, b.pitch()}, out);
+}
+
+template <bool a_along_inner, bool b_along_inner>
+void multiply(Context& context, const Matrix& a, const Matrix& b, const DenseOut& out) {
+  if (in_quads(a.data, a.pitch()) && in_quads(b.data, b.pitch())) {
+    multiply_with<a_along_inner, b_along_inner, true>(context, a, b, out);
+  } else {
+    multiply_with<a_along_inner, b_along_inner, false>(context, a, b, out);
+  }
+}
+
+__global__ void multiply_naively_kernel(Matrix a, Matrix b, DenseOut out) {
+  for (Index i = grid_start(); i < a.outer * b.outer; i += grid_step()) {
+    const Index row = i / b.outer, column = i % b.outer;
+    float sum = out.bias != nullptr ? out.bias[column] : 0.0F;
+    for (Index l = 0; l < a.inner; ++l) {
+      sum += a.at(row, l) * b.at(column, l);
     }
-    if (i < p.rows && j < p.columns) {
-      float* out = p.out + i * p.columns + j;
-      sum += p.bias != nullptr ? p.bias[j] : 0.0F;
-      *out = p.accumulate ? *out + sum : sum;
-    }
+    out.data[i] = out.accumulate ? out.data[i] + sum : sum;
   }
 }
 
-// One thread per output: dbias[o] = sum over n of dy[n][o], in order.
-__global__ void bias_gradient_kernel(Index n, Index out, const float* dy, bool accumulate,
-                                     float* dbias) {
-  for (Index o = grid_start(); o < out; o += grid_step()) {
-    float sum = accumulate ? dbias[o] : 0.0F;
-    for (Index row = 0; row < n; ++row) {
-      sum += dy[row * out + o];
-    }
-    dbias[o] = sum;
+void multiply_naively(Context& context, const Matrix& a, const Matrix& b, const DenseOut& out) {
+  launch(context, blocks_for(a.outer * b.outer), kThreads, multiply_naively_kernel, a, b, out);
+}
+
+// x is (N,IN), w (OUT,IN), dy (N,OUT): the sum runs over what they share.
+struct ForwardProduct {
+  Matrix a, b;
+  DenseOut out;
+  explicit ForwardProduct(const LinearForward<float>& l)
+      : a{l.x, true, l.n, l.in}, b{l.w, true, l.out, l.in}, out{l.y,   l.n,
+                                                                l.out, l.bias,
+                                                                false, in_quads(l.y, l.out)} {}
+};
+struct BackwardDataProduct {
+  Matrix a, b;
+  DenseOut out;
+  explicit BackwardDataProduct(const LinearBackwardData<float>& l)
+      : a{l.dy, true, l.n, l.out}, b{l.w, false, l.in, l.out}, out{l.dx,  l.n,
+                                                                   l.in,  nullptr,
+                                                                   false, in_quads(l.dx, l.in)} {}
+};
+struct BackwardWeightsProduct {
+  Matrix a, b;
+  DenseOut out;
+  explicit BackwardWeightsProduct(const LinearBackwardWeights<float>& l)
+      : a{l.dy, false, l.out, l.n}, b{l.x, false, l.in, l.n}, out{l.dw,
+                                                                  l.out,
+                                                                  l.in,
+                                                                  nullptr,
+                                                                  l.mode == GradMode::accumulate,
+                                                                  in_quads(l.dw, l.in)} {}
+};
+
+void backward_bias(Context& context, const LinearBackwardWeights<float>& l) {
+  if (l.dbias != nullptr) {
+    column_sums(context, l.n, l.out, l.dy, l.mode == GradMode::accumulate, l.dbias);
   }
 }
 
-void multiply(Context& context, const Product& p) {
-  if (p.rows == 0 || p.columns == 0) {
-    return;
-  }
-  const Index tiles = ((p.rows + kTile - 1) / kTile) * ((p.columns + kTile - 1) / kTile);
-  launch(context, static_cast<unsigned>(std::min<Index>(tiles, 1 << 20)), dim3(kTile, kTile),
-         product_kernel, p);
+void forward_tile(Context& context, const LinearForward<float>& l) {
+  const ForwardProduct p(l);
+  multiply<true, true>(context, p.a, p.b, p.out);
+}
+void backward_data_tile(Context& context, const LinearBackwardData<float>& l) {
+  const BackwardDataProduct p(l);
+  multiply<true, false>(context, p.a, p.b, p.out);
+}
+void backward_weights_tile(Context& context, const LinearBackwardWeights<float>& l) {
+  const BackwardWeightsProduct p(l);
+  multiply<false, false>(context, p.a, p.b, p.out);
+  backward_bias(context, l);
 }
 
-void linear_forward(Context& context, const LinearForward<float>& a) {
-  multiply(context,
-           {a.n, a.out, a.in, a.x, a.in, 1, a.w, 1, a.in, a.bias, /*accumulate=*/false, a.y});
+void forward_naive(Context& context, const LinearForward<float>& l) {
+  const ForwardProduct p(l);
+  multiply_naively(context, p.a, p.b, p.out);
 }
-
-void linear_backward_data(Context& context, const LinearBackwardData<float>& a) {
-  multiply(context,
-           {a.n, a.in, a.out, a.dy, a.out, 1, a.w, a.in, 1, nullptr, /*accumulate=*/false, a.dx});
+void backward_data_naive(Context& context, const LinearBackwardData<float>& l) {
+  const BackwardDataProduct p(l);
+  multiply_naively(context, p.a, p.b, p.out);
 }
-
-void linear_backward_weights(Context& context, const LinearBackwardWeights<float>& a) {
-  const bool accumulate = a.mode == GradMode::accumulate;
-  multiply(context, {a.out, a.in, a.n, a.dy, 1, a.out, a.x, a.in, 1, nullptr, accumulate, a.dw});
-  if (a.dbias != nullptr) {
-    launch(context, blocks_for(a.out), kThreads, bias_gradient_kernel, a.n, a.out, a.dy, accumulate,
-           a.dbias);
-  }
+void backward_weights_naive(Context& context, const LinearBackwardWeights<float>& l) {
+  const BackwardWeightsProduct p(l);
+  multiply_naively(context, p.a, p.b, p.out);
+  backward_bias(context, l);
 }
 
 }  // namespace
 
 void add_linear(OperationTable& table) {
-  table.add<LinearForward<float>, linear_forward>();
-  table.add<LinearBackwardData<float>, linear_backward_data>();
-  table.add<LinearBackwardWeights<float>, linear_backward_weights>();
+  table.add<LinearForward<float>>(
+      {{"tile", forward_tile, nullptr, nullptr}, {"naive", forward_naive, nullptr, nullptr}});
+  table.add<LinearBackwardData<float>>({{"tile", backward_data_tile, nullptr, nullptr},
+                                        {"naive", backward_data_naive, nullptr, nullptr}});
+  table.add<LinearBackwardWeights<float>>({{"tile", backward_weights_tile, nullptr, nullptr},
+                                           {"naive", backward_weights_naive, nullptr, nullptr}});
 }
 
 }  // namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE

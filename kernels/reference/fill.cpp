@@ -3,6 +3,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/reference/operations.h"
+#include "runtime/philox.h"
 
 namespace ringgrad::kernels::reference {
 namespace {

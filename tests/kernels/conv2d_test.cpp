@@ -17,15 +17,15 @@ class Conv2dTest : public BackendTest {
                              const std::vector<float>& w, const std::vector<float>& bias) {
     DeviceArray<float> dx(context, x), dw(context, w), db(context, bias);
     DeviceArray<float> y(context, unwritten<float>(Sizes(d).y));
-    run(context,
-        Conv2dForward<float>{d, dx.get(), dw.get(), bias.empty() ? nullptr : db.get(), y.get()});
+    run_variant(context, Conv2dForward<float>{d, dx.get(), dw.get(),
+                                              bias.empty() ? nullptr : db.get(), y.get()});
     return y.host();
   }
   std::vector<float> backward_data(Context& context, const Conv2dShape& d,
                                    const std::vector<float>& dy, const std::vector<float>& w) {
     DeviceArray<float> ddy(context, dy), dw(context, w);
     DeviceArray<float> dx(context, unwritten<float>(Sizes(d).x));
-    run(context, Conv2dBackwardData<float>{d, ddy.get(), dw.get(), dx.get()});
+    run_variant(context, Conv2dBackwardData<float>{d, ddy.get(), dw.get(), dx.get()});
     return dx.host();
   }
   // dw and dbias behind one another; with accumulation on top of what `before` holds.
@@ -37,8 +37,8 @@ class Conv2dTest : public BackendTest {
     const bool add = mode == GradMode::accumulate;
     DeviceArray<float> dw(context, add ? integers(n.w, 31) : unwritten<float>(n.w));
     DeviceArray<float> db(context, add ? integers(d.k, 32) : unwritten<float>(d.k));
-    run(context, Conv2dBackwardWeights<float>{d, ax.get(), ady.get(), dw.get(),
-                                              bias ? db.get() : nullptr, mode});
+    run_variant(context, Conv2dBackwardWeights<float>{d, ax.get(), ady.get(), dw.get(),
+                                                      bias ? db.get() : nullptr, mode});
     std::vector<float> all = dw.host();
     const std::vector<float> tail = bias ? db.host() : std::vector<float>();
     all.insert(all.end(), tail.begin(), tail.end());
@@ -81,10 +81,26 @@ TEST_P(Conv2dTest, MatchesReferenceOnHardShapes) {
       {2, 2, 2, 32, 64, 3, 3, 2, 1}, {2, 8, 8, 64, 64, 3, 3, 1, 1},  {1, 10, 10, 1, 1, 4, 4, 3, 0},
       {0, 4, 4, 2, 3, 3, 3, 1, 1},   {2, 1, 3, 5, 7, 5, 3, 1, 2},    {3, 2, 1, 4, 18, 3, 5, 2, 2},
       {2, 1, 1, 3, 4, 2, 2, 3, 4}};
-  for (const Conv2dShape& shape : shapes) {
-    check(shape, true);
-    check(shape, false);
-  }
+  for_each_variant<Conv2dForward<float>>([&] {
+    for (const Conv2dShape& shape : shapes) {
+      check(shape, true);
+      check(shape, false);
+    }
+  });
+}
+
+// Several tiles in every direction, the last of them ragged, by every variant, and by what the
+// backend takes of its own accord.
+TEST_P(Conv2dTest, MatchesReferenceOverSeveralTiles) {
+  RINGGRAD_NEEDS(Conv2dForward<float>);
+  const auto check_all = [&] {
+    check({3, 9, 11, 20, 137, 3, 3, 1, 1}, true);
+    check({3, 9, 11, 20, 137, 3, 3, 1, 1}, false);
+    check({2, 17, 12, 132, 72, 3, 3, 2, 1}, false);
+    check({2, 13, 13, 3, 68, 7, 7, 2, 3}, false);
+  };
+  check_all();
+  for_each_variant<Conv2dForward<float>>(check_all);
 }
 
 TEST_P(Conv2dTest, OneByOneWithStrideTwo) {

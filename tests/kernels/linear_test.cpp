@@ -8,8 +8,8 @@ using namespace kernels;
 class LinearTest : public BackendTest {
  protected:
   // All results of the three operations behind one another.
-  static std::vector<float> all(Context& context, Index n, Index in, Index out, bool bias,
-                                GradMode mode, bool exact) {
+  std::vector<float> all(Context& context, Index n, Index in, Index out, bool bias, GradMode mode,
+                         bool exact) const {
     const auto data = [&](Index count, std::uint64_t seed) {
       return exact ? integers(count, seed) : uniform(count, seed);
     };
@@ -19,11 +19,11 @@ class LinearTest : public BackendTest {
     const bool add = mode == GradMode::accumulate;
     DeviceArray<float> dw(context, add ? integers(out * in, 5) : unwritten<float>(out * in));
     DeviceArray<float> db(context, add ? integers(out, 6) : unwritten<float>(out));
-    run(context,
-        LinearForward<float>{n, in, out, x.get(), w.get(), bias ? b.get() : nullptr, y.get()});
-    run(context, LinearBackwardData<float>{n, in, out, dy.get(), w.get(), dx.get()});
-    run(context, LinearBackwardWeights<float>{n, in, out, x.get(), dy.get(), dw.get(),
-                                              bias ? db.get() : nullptr, mode});
+    run_variant(context, LinearForward<float>{n, in, out, x.get(), w.get(),
+                                              bias ? b.get() : nullptr, y.get()});
+    run_variant(context, LinearBackwardData<float>{n, in, out, dy.get(), w.get(), dx.get()});
+    run_variant(context, LinearBackwardWeights<float>{n, in, out, x.get(), dy.get(), dw.get(),
+                                                      bias ? db.get() : nullptr, mode});
     std::vector<float> results = y.host();
     for (DeviceArray<float>* array : {&dx, &dw}) {
       const std::vector<float> part = array->host();
@@ -39,23 +39,26 @@ class LinearTest : public BackendTest {
 
 TEST_P(LinearTest, MatchesReferenceOnHardShapes) {
   RINGGRAD_NEEDS(LinearForward<float>);
-  for (const auto& [n, in, out] : {std::tuple{1, 1, 1},
-                                   {2, 3, 5},
-                                   {16, 16, 16},
-                                   {17, 15, 33},
-                                   {7, 129, 2},
-                                   {64, 100, 10},
-                                   {0, 5, 3}}) {
-    SCOPED_TRACE(concat("n ", n, " in ", in, " out ", out));
-    for (const bool bias : {false, true}) {
-      for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
-        EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, true),
-                          all(*reference_, n, in, out, bias, mode, true), kExact));
-        EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, false),
-                          all(*reference_, n, in, out, bias, mode, false)));
+  for_each_variant<LinearForward<float>>([&] {
+    for (const auto& [n, in, out] : {std::tuple{1, 1, 1},
+                                     {2, 3, 5},
+                                     {16, 16, 16},
+                                     {17, 15, 33},
+                                     {7, 129, 2},
+                                     {64, 100, 10},
+                                     {70, 1100, 68},
+                                     {0, 5, 3}}) {
+      SCOPED_TRACE(concat("n ", n, " in ", in, " out ", out));
+      for (const bool bias : {false, true}) {
+        for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
+          EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, true),
+                            all(*reference_, n, in, out, bias, mode, true), kExact));
+          EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, false),
+                            all(*reference_, n, in, out, bias, mode, false)));
+        }
       }
     }
-  }
+  });
 }
 
 RINGGRAD_ON_ALL_BACKENDS(LinearTest);

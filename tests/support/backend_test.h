@@ -88,8 +88,31 @@ class BackendTest : public testing::TestWithParam<std::string> {
     return context_->operations().has<Args>();
   }
 
+  // As kernels::run; by the variant `variant_` where this is the backend under test and has it.
+  template <class Args>
+  void run_variant(Context& context, const Args& args) const {
+    for (const auto& variant : context.operations().variants<Args>()) {
+      if (&context == context_.get() && variant.name == variant_ && variant.can_run(args)) {
+        return variant.function(context, args);
+      }
+    }
+    kernels::run(context, args);
+  }
+  // Calls check() with each variant of the operation, and those of the same names of others, in
+  // turn.
+  template <class Args, class Check>
+  void for_each_variant(Check&& check) {
+    for (const auto& variant : context_->operations().variants<Args>()) {
+      SCOPED_TRACE(concat("variant ", variant.name));
+      variant_ = variant.name;
+      check();
+    }
+    variant_.clear();
+  }
+
   std::unique_ptr<Context> context_;
   std::unique_ptr<Context> reference_;
+  std::string variant_;  // empty: the backend chooses
 };
 
 // Skips, visibly, on a backend that does not offer the operation yet.
