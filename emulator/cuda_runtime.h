@@ -10,7 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+
+#include "site.h"
 
 #define __global__
 #define __device__
@@ -90,9 +93,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 // unknown. Takes effect for all threads; call it before the first device is used.
 bool set_profile(const char* profile);
 
+// In which order blocks and threads run: "forward", "reverse", "shuffled" or "shuffled:SEED". False
+// if it is none of them. Otherwise the environment's RINGGRAD_EMULATOR_ORDER counts.
+bool set_order(const char* order);
+
 // Runs kernel() once for each thread of each block. Invalid dimensions set the error that
-// cudaGetLastError returns, as CUDA does.
-void launch(dim3 grid, dim3 block, cudaStream_t stream, const std::function<void()>& kernel);
+// cudaGetLastError returns, as CUDA does. `site` is where the program launches it.
+void launch(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> kernel,
+            Site site = Site::here());
 
 // What the running fiber sees of the launch.
 const dim3& current_thread();
@@ -100,18 +108,94 @@ const dim3& current_block();
 const dim3& current_block_dim();
 const dim3& current_grid_dim();
 
-// The block's own array for the declaration that `site` identifies: fresh, NaN-filled.
-void* shared_array(const void* site, std::size_t bytes);
+// The block's own array for the declaration that `declaration` identifies: fresh, NaN-filled.
+void* shared_array(const void* declaration, std::size_t bytes);
 
-// A barrier of the block. A thread that leaves the kernel while others wait here is reported.
-void __syncthreads();
+// ---- what threads tell each other. Each is called by all of a block, or by all lanes that the
+// mask names, from the same place; anything else is reported.
 
-inline int atomicCAS(int* address, int compare, int value) {
-  __atomic_compare_exchange_n(address, &compare, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-  return compare;
+void __syncthreads(Site site = Site::here());
+void __syncwarp(unsigned mask = 0xffffffffU, Site site = Site::here());
+
+unsigned current_lane();
+// The value that lane `from_lane` gave; poison where the mask does not name it.
+std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned from_lane, Site site);
+// Of the lanes that the mask names, those whose predicate holds.
+unsigned warp_vote(unsigned mask, bool predicate, Site site);
+
+template <class T>
+T shuffled(unsigned mask, T value, unsigned from_lane, Site site) {
+  static_assert(sizeof(T) <= sizeof(std::uint64_t), "shuffles move up to 8 bytes");
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = warp_shuffle(mask, bits, from_lane, site);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
-inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
-  return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+// Lanes are taken within groups of `width`, a power of two; what would leave its group reads
+// itself.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from, int width = 32, Site site = Site::here()) {
+  const unsigned group = current_lane() & ~(static_cast<unsigned>(width) - 1);
+  return shuffled(mask, value, group + static_cast<unsigned>(from) % static_cast<unsigned>(width),
+                  site);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, Site site = Site::here()) {
+  const unsigned lane = current_lane();
+  const unsigned from = lane ^ static_cast<unsigned>(lanes);
+  const unsigned end = (lane & ~(static_cast<unsigned>(width) - 1)) + static_cast<unsigned>(width);
+  return shuffled(mask, value, from < end ? from : lane, site);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, Site site = Site::here()) {
+  const unsigned lane = current_lane();
+  const unsigned end = (lane & ~(static_cast<unsigned>(width) - 1)) + static_cast<unsigned>(width);
+  return shuffled(mask, value, lane + by < end ? lane + by : lane, site);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, Site site = Site::here()) {
+  const unsigned lane = current_lane();
+  const unsigned group = lane & ~(static_cast<unsigned>(width) - 1);
+  return shuffled(mask, value, lane >= group + by ? lane - by : lane, site);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, Site site = Site::here()) {
+  return warp_vote(mask, predicate != 0, site);
+}
+inline int __any_sync(unsigned mask, int predicate, Site site = Site::here()) {
+  return warp_vote(mask, predicate != 0, site) != 0 ? 1 : 0;
+}
+inline int __all_sync(unsigned mask, int predicate, Site site = Site::here()) {
+  return warp_vote(mask, predicate != 0, site) == mask ? 1 : 0;
+}
+
+// ---- atomics. They order nothing by themselves: a fence before, and one behind, do.
+
+void __threadfence();
+void before_atomic(const void* place);
+void after_atomic(const void* place);
+
+template <class T, class Update>
+T updated_atomically(T* place, Update update) {
+  before_atomic(place);
+  T seen = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(place, &seen, update(seen), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
+  }
+  after_atomic(place);
+  return seen;
+}
+inline int atomicCAS(int* place, int compare, int value) {
+  return updated_atomically(place, [=](int seen) { return seen == compare ? value : seen; });
+}
+inline int atomicAdd(int* place, int value) {
+  return updated_atomically(place, [=](int seen) { return seen + value; });
+}
+inline unsigned atomicAdd(unsigned* place, unsigned value) {
+  return updated_atomically(place, [=](unsigned seen) { return seen + value; });
+}
+inline unsigned long long atomicAdd(unsigned long long* place, unsigned long long value) {
+  return updated_atomically(place, [=](unsigned long long seen) { return seen + value; });
 }
 
 }  // namespace emulator

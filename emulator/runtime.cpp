@@ -186,7 +186,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) {
   return cudaSuccess;
 }
 
-void launch(dim3 grid, dim3 block, cudaStream_t, const std::function<void()>& kernel) {
+void launch(dim3 grid, dim3 block, cudaStream_t, std::function<void()> kernel, Site site) {
   cudaDeviceProp limits;
   cudaGetDeviceProperties(&limits, 0);
   const unsigned grids[3] = {grid.x, grid.y, grid.z};
@@ -202,7 +202,7 @@ void launch(dim3 grid, dim3 block, cudaStream_t, const std::function<void()>& ke
     last_error = cudaErrorInvalidConfiguration;
     return;
   }
-  run_grid(grid, block, kernel);
+  run_grid({grid, block, kernel, site});
 }
 
 }  // namespace emulator

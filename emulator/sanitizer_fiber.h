@@ -1,23 +1,28 @@
-// Tells AddressSanitizer and ThreadSanitizer when a host thread changes fibers; does nothing in
-// other builds. Source: sanitizer/common_interface_defs.h and sanitizer/tsan_interface.h of
-// compiler-rt.
+// Tells AddressSanitizer and ThreadSanitizer when a host thread changes fibers, and what orders the
+// threads of a grid; does nothing in other builds. Source: sanitizer/common_interface_defs.h and
+// sanitizer/tsan_interface.h of compiler-rt.
+//
+// For ThreadSanitizer each thread of each block is a thread of its own, new for each block, so that
+// nothing orders two of them but what CUDA says does: barriers, and atomics with fences around
+// them. The scheduler itself is compiled without the sanitizer (CMakeLists.txt), or its bookkeeping
+// would.
+//
+// An atomic alone orders nothing. A fence before one makes what was written before the fence
+// visible to who reads that atomic and has a fence behind it. Two helpers stand in for the thread:
+// what the fence saw is handed to the first, which hands it to the atomic; the second takes what
+// the atomic holds, until a fence takes it over.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define EMULATOR_ASAN 1
 #endif
-#if __has_feature(thread_sanitizer)
-#define EMULATOR_TSAN 1
-#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #define EMULATOR_ASAN 1
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define EMULATOR_TSAN 1
 #endif
 
 #ifdef EMULATOR_ASAN
@@ -29,6 +34,30 @@
 
 namespace emulator {
 
+#ifdef EMULATOR_TSAN
+// A thread of ThreadSanitizer's that is made when it is first needed.
+class SanitizerThread {
+ public:
+  void* get() {
+    thread_ = thread_ != nullptr ? thread_ : __tsan_create_fiber(0);
+    return thread_;
+  }
+  void name(const std::string& text) { __tsan_set_fiber_name(get(), text.c_str()); }
+  void adopt(void* thread) { thread_ = thread; }
+  void destroy() {
+    if (thread_ != nullptr) {
+      __tsan_destroy_fiber(thread_);
+      thread_ = nullptr;
+    }
+  }
+  // Without an order between who leaves and who goes on.
+  void switch_to() { __tsan_switch_to_fiber(get(), __tsan_switch_to_fiber_no_sync); }
+
+ private:
+  void* thread_ = nullptr;
+};
+#endif
+
 class SanitizerFiber {
  public:
   // A fiber that starts on the given stack.
@@ -37,32 +66,26 @@ class SanitizerFiber {
     bottom_ = stack;
     bytes_ = bytes;
 #endif
-#ifdef EMULATOR_TSAN
-    fiber_ = __tsan_create_fiber(0);
-#endif
-  }
-  // Runs `construct`, within which Boost enters the new fiber's first function and comes back: the
-  // frames left open there are this fiber's, not its maker's.
-  template <class Construct>
-  void while_constructing(Construct construct) {
-#ifdef EMULATOR_TSAN
-    void* const maker = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fiber_, 0);
-#endif
-    construct();
-#ifdef EMULATOR_TSAN
-    __tsan_switch_to_fiber(maker, 0);
-#endif
   }
   // The stack that is running now.
   void adopt_running() {
 #ifdef EMULATOR_TSAN
-    fiber_ = __tsan_get_current_fiber();
+    thread_.adopt(__tsan_get_current_fiber());
 #endif
   }
-  void destroy() {
+  // From here to end_block() the fiber is one thread of one block; name() says which.
+  template <class Name>
+  void begin_block([[maybe_unused]] Name&& name) {
 #ifdef EMULATOR_TSAN
-    __tsan_destroy_fiber(fiber_);
+    thread_.name("thread " + name());
+#endif
+  }
+  void end_block() {
+#ifdef EMULATOR_TSAN
+    thread_.destroy();
+    releasing_.destroy();
+    acquiring_.destroy();
+    fenced_ = false;
 #endif
   }
   // Right before the switch away from this fiber to `next`; `finishing` if this one never runs
@@ -73,11 +96,7 @@ class SanitizerFiber {
     __sanitizer_start_switch_fiber(finishing ? nullptr : &fake_stack_, next.bottom_, next.bytes_);
 #endif
 #ifdef EMULATOR_TSAN
-    // A finishing fiber still returns from the functions on its own stack; were they taken for
-    // returns of `next`, its call stack would run empty. arrived() makes the switch then.
-    if (!finishing) {
-      __tsan_switch_to_fiber(next.fiber_, 0);
-    }
+    next.thread_.switch_to();
 #endif
   }
   // First thing on this fiber after a switch to it.
@@ -85,10 +104,44 @@ class SanitizerFiber {
 #ifdef EMULATOR_ASAN
     __sanitizer_finish_switch_fiber(fake_stack_, &came_from_->bottom_, &came_from_->bytes_);
 #endif
+  }
+
+  // What the running thread did before a release comes before what another does after an acquire of
+  // the same place.
+  static void release([[maybe_unused]] const void* place) {
 #ifdef EMULATOR_TSAN
-    if (__tsan_get_current_fiber() != fiber_) {
-      __tsan_switch_to_fiber(fiber_, 0);
+    __tsan_release(const_cast<void*>(place));
+#endif
+  }
+  static void acquire([[maybe_unused]] const void* place) {
+#ifdef EMULATOR_TSAN
+    __tsan_acquire(const_cast<void*>(place));
+#endif
+  }
+
+  void fence() {
+#ifdef EMULATOR_TSAN
+    acquire(&read_);
+    release(&written_);
+    fenced_ = true;
+#endif
+  }
+  void before_atomic([[maybe_unused]] const void* place) {
+#ifdef EMULATOR_TSAN
+    if (fenced_) {
+      releasing_.switch_to();
+      acquire(&written_);
+      release(place);
+      thread_.switch_to();
     }
+#endif
+  }
+  void after_atomic([[maybe_unused]] const void* place) {
+#ifdef EMULATOR_TSAN
+    acquiring_.switch_to();
+    acquire(place);
+    release(&read_);
+    thread_.switch_to();
 #endif
   }
 
@@ -100,7 +153,10 @@ class SanitizerFiber {
   SanitizerFiber* came_from_ = nullptr;
 #endif
 #ifdef EMULATOR_TSAN
-  void* fiber_ = nullptr;
+  SanitizerThread thread_, releasing_, acquiring_;
+  bool fenced_ = false;
+  char written_ = 0;  // what the last fence saw
+  char read_ = 0;     // what the atomics since then held
 #endif
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
@@ -22,14 +23,29 @@
 
 namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE {
 
-// Starts kernel(args...) on the replica's compute stream and checks that it could be started. The
-// arguments are converted to the kernel's own parameter types.
-template <class... Parameters, class... Args>
-void launch(Context& context, dim3 grid, dim3 block, void (*kernel)(Parameters...),
-            const Args&... args) {
-  const auto stream = static_cast<cudaStream_t>(context.compute_stream().handle());
+// The replica on whose compute stream a kernel is started, and where that is asked for.
+struct LaunchOn {
 #ifdef RINGGRAD_EMULATED
-  ::emulator::launch(grid, block, stream, [&] { kernel(static_cast<Parameters>(args)...); });
+  LaunchOn(Context& context_, ::emulator::Site site_ = ::emulator::Site::here())
+      : context(context_), site(site_) {}
+  Context& context;
+  ::emulator::Site site;
+#else
+  LaunchOn(Context& context_) : context(context_) {}
+  Context& context;
+#endif
+};
+
+// Starts kernel(args...) and checks that it could be started. The arguments are converted to the
+// kernel's own parameter types.
+template <class... Parameters, class... Args>
+void launch(const LaunchOn& on, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+            const Args&... args) {
+  const auto stream = static_cast<cudaStream_t>(on.context.compute_stream().handle());
+#ifdef RINGGRAD_EMULATED
+  const std::tuple<Parameters...> values(static_cast<Parameters>(args)...);
+  ::emulator::launch(
+      grid, block, stream, [=] { std::apply(kernel, values); }, on.site);
 #else
   // clang-format off
   kernel<<<grid, block, 0, stream>>>(static_cast<Parameters>(args)...);

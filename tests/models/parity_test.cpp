@@ -8,7 +8,7 @@
 #include "kernels/backends.h"
 #include "models/registry.h"
 #include "runtime/file.h"
-#include "tests/support/compare.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/paths.h"
 
 namespace ringgrad::test {
@@ -77,16 +77,15 @@ std::vector<double> moments(const std::vector<float>& values) {
   return {sum, magnitudes, std::sqrt(squares)};
 }
 
-void check_model(const std::string& name, const std::string& device) {
+void check_model(const std::string& name, Context& context) {
   const json fixture = json::parse(read_file(source_folder() / "tests/parity" / (name + ".json")));
-  const auto context = kernels::open_context(device, 2);
   const Index n = fixture["batch"];
   const Index size = fixture["size"];
   const Index classes = fixture["classes"];
   const std::size_t first_input = fixture["first_input"];
   const auto model = make_model(fixture["model"], {classes, fixture["cifar_stem"]});
-  model->to(*context, 0);
-  const FlatParameters parameters(*context, *model);
+  model->to(context, 0);
+  const FlatParameters parameters(context, *model);
   set_parameters(*model);
   SGD sgd(parameters, {fixture["lr"], fixture["momentum"], fixture["weight_decay"], false});
   std::vector<float> losses;
@@ -94,13 +93,13 @@ void check_model(const std::string& name, const std::string& device) {
     const std::vector<float> nchw =
         named_values(concat("input", first_input + step), n * 3 * size * size, 0, 1);
     const Tensor x =
-        Tensor::from_host(*context, {n, size, size, 3}, to_krsc(nchw, {n, size, size, 3}));
+        Tensor::from_host(context, {n, size, size, 3}, to_krsc(nchw, {n, size, size, 3}));
     std::vector<std::int32_t> label_values;
     for (Index i = 0; i < n; ++i) {
       label_values.push_back(
           static_cast<std::int32_t>((i * 7 + static_cast<Index>(step) * 3) % classes));
     }
-    const Tensor labels = Tensor::from_host(*context, {n}, label_values);
+    const Tensor labels = Tensor::from_host(context, {n}, label_values);
     sgd.clear_gradients();
     const Tensor logits = (*model)(x);
     const Tensor loss = cross_entropy(logits, labels);
@@ -129,18 +128,27 @@ void check_model(const std::string& name, const std::string& device) {
   EXPECT_TRUE(close(losses, fixture["losses"].get<std::vector<float>>(), {0, 1e-3}));
 }
 
-TEST(Parity, CifarNet) {
-  check_model("cifar_net", "cpu");
+class Parity : public BackendTest {};
+
+TEST_P(Parity, CifarNet) {
+  check_model("cifar_net", *context_);
 }
-TEST(Parity, ResNet18) {
-  check_model("resnet18", "cpu");
+TEST_P(Parity, ResNet18) {
+  check_model("resnet18", *context_);
 }
-TEST(Parity, ResNet18WithCifarStem) {
-  check_model("resnet18_cifar", "cpu");
+TEST_P(Parity, ResNet18WithCifarStem) {
+  check_model("resnet18_cifar", *context_);
 }
-TEST(FullParity, ReferenceCifarNet) {
-  check_model("cifar_net", "reference");
+INSTANTIATE_TEST_SUITE_P(Backends, Parity, testing::Values("cpu", "emulated", "cuda"),
+                         [](const auto& param) { return param.param; });
+
+class FullParity : public BackendTest {};
+
+TEST_P(FullParity, CifarNet) {
+  check_model("cifar_net", *context_);
 }
+INSTANTIATE_TEST_SUITE_P(Backends, FullParity, testing::Values("reference"),
+                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace ringgrad::test
