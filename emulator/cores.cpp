@@ -26,7 +26,11 @@ double number_from(const char* variable, double otherwise) {
 
 unsigned usable_cores() {
   cpu_set_t set;
-  const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+#ifdef EMULATOR_TSAN
+  count =
+      1;  // each core keeps thousands of the sanitizer's threads, and two get into each other's way
+#endif
   return static_cast<unsigned>(number_from("RINGGRAD_EMULATOR_CORES", count));
 }
 

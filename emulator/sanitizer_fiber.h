@@ -14,7 +14,10 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
+#include <memory>
 #include <string>
+#include <utility>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -44,12 +47,7 @@ class SanitizerThread {
   }
   void name(const std::string& text) { __tsan_set_fiber_name(get(), text.c_str()); }
   void adopt(void* thread) { thread_ = thread; }
-  void destroy() {
-    if (thread_ != nullptr) {
-      __tsan_destroy_fiber(thread_);
-      thread_ = nullptr;
-    }
-  }
+  void* give() { return std::exchange(thread_, nullptr); }
   // Without an order between who leaves and who goes on.
   void switch_to() { __tsan_switch_to_fiber(get(), __tsan_switch_to_fiber_no_sync); }
 
@@ -57,6 +55,31 @@ class SanitizerThread {
   void* thread_ = nullptr;
 };
 #endif
+
+// Threads of ThreadSanitizer's whose blocks are done. It gives their numbers to new threads, and
+// takes what the old and the new one did for one thread's work: so they are kept for a while. The
+// process may have some 8000.
+class RetiredThreads {
+ public:
+#ifdef EMULATOR_TSAN
+  ~RetiredThreads() {
+    keep(0);
+  }
+  void add(SanitizerThread& thread) {
+    if (void* handle = thread.give()) {
+      threads_.push_back(handle);
+    }
+  }
+  void keep(std::size_t at_most) {
+    for (; threads_.size() > at_most; threads_.pop_front()) {
+      __tsan_destroy_fiber(threads_.front());
+    }
+  }
+
+ private:
+  std::deque<void*> threads_;
+#endif
+};
 
 class SanitizerFiber {
  public:
@@ -78,14 +101,18 @@ class SanitizerFiber {
   void begin_block([[maybe_unused]] Name&& name) {
 #ifdef EMULATOR_TSAN
     thread_.name("thread " + name());
+    seen_ = std::make_unique<Seen>();
 #endif
   }
-  void end_block() {
+  void end_block([[maybe_unused]] RetiredThreads& retired) {
 #ifdef EMULATOR_TSAN
-    thread_.destroy();
-    releasing_.destroy();
-    acquiring_.destroy();
+    constexpr std::size_t kKept = 2500;
+    for (SanitizerThread* thread : {&thread_, &releasing_, &acquiring_}) {
+      retired.add(*thread);
+    }
+    retired.keep(kKept);
     fenced_ = false;
+    seen_ = nullptr;  // its places forget what they were told
 #endif
   }
   // Right before the switch away from this fiber to `next`; `finishing` if this one never runs
@@ -121,16 +148,17 @@ class SanitizerFiber {
 
   void fence() {
 #ifdef EMULATOR_TSAN
-    acquire(&read_);
-    release(&written_);
+    acquire(&seen_->by_atomics);
+    release(&seen_->by_fence);
     fenced_ = true;
+    releasing_.get();  // made now: it begins with what its maker knows
 #endif
   }
   void before_atomic([[maybe_unused]] const void* place) {
 #ifdef EMULATOR_TSAN
     if (fenced_) {
       releasing_.switch_to();
-      acquire(&written_);
+      acquire(&seen_->by_fence);
       release(place);
       thread_.switch_to();
     }
@@ -140,7 +168,7 @@ class SanitizerFiber {
 #ifdef EMULATOR_TSAN
     acquiring_.switch_to();
     acquire(place);
-    release(&read_);
+    release(&seen_->by_atomics);
     thread_.switch_to();
 #endif
   }
@@ -155,8 +183,11 @@ class SanitizerFiber {
 #ifdef EMULATOR_TSAN
   SanitizerThread thread_, releasing_, acquiring_;
   bool fenced_ = false;
-  char written_ = 0;  // what the last fence saw
-  char read_ = 0;     // what the atomics since then held
+  struct Seen {
+    char by_fence;    // what the thread had done before its last fence
+    char by_atomics;  // what its atomics found since
+  };
+  std::unique_ptr<Seen> seen_;
 #endif
 };
 

@@ -84,6 +84,7 @@ struct Block {
   // What ThreadSanitizer orders the barriers by, two in turn: with one alone, who passes late would
   // be ordered behind what others did after the barrier.
   char barrier[2] = {};
+  RetiredThreads retired;
   char warp_barrier[2][1024 / kWarp] = {};
   bool last_done = false;  // no block of the grid is left
 };
@@ -244,7 +245,7 @@ void run_block(Block& block, Shuffler& shuffler, std::vector<std::uint32_t>& pla
     }
   }
   for (Thread& thread : block.threads) {
-    thread.sanitizer.end_block();
+    thread.sanitizer.end_block(block.retired);
   }
 }
 
@@ -282,7 +283,7 @@ void run_blocks(const Grid& grid, const std::vector<std::uint32_t>& order_of_blo
   for (Thread& thread : block.threads) {
     thread.sanitizer.begin_block([] { return std::string("none"); });
     resume(block, thread);
-    thread.sanitizer.end_block();
+    thread.sanitizer.end_block(block.retired);
   }
   current = outer;
 }

@@ -94,24 +94,25 @@ TEST(Emulator, PartsOfAWarpMeetApart) {
 }
 
 TEST(Emulator, ALaneThatTakesNoPartReadsAsPoison) {
-  bool poison = false;
+  std::vector<float> heard(8);
   launch(dim3(1), dim3(32), nullptr, [&] {
     if (threadIdx.x < 8) {
-      const float heard = __shfl_sync(0xffU, 1.0F, 9);
-      poison = std::isnan(heard);
+      heard[threadIdx.x] = __shfl_sync(0xffU, 1.0F, threadIdx.x < 4 ? 9 : 7);
     }
   });
-  EXPECT_TRUE(poison);
+  EXPECT_TRUE(std::isnan(heard[0]));
+  EXPECT_EQ(heard[4], 1);
 }
 
 // What each thread of a block does, in the order in which it is done.
 std::vector<unsigned> order_under(const char* order) {
   EXPECT_TRUE(set_order(order));
-  std::vector<unsigned> seen;
+  std::vector<unsigned> seen(80);
+  unsigned count = 0;
   launch(dim3(1), dim3(40), nullptr, [&] {
-    seen.push_back(threadIdx.x);
+    seen[atomicAdd(&count, 1U)] = threadIdx.x;
     __syncthreads();
-    seen.push_back(threadIdx.x);
+    seen[atomicAdd(&count, 1U)] = threadIdx.x;
   });
   set_order("forward");
   return seen;

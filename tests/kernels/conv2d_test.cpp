@@ -57,6 +57,9 @@ class Conv2dTest : public BackendTest {
     const std::vector<float> w = data(n.w, 2);
     const std::vector<float> dy = data(n.y, 3);
     for (const bool bias : {false, true}) {
+      if (kRaceChecked && !bias) {
+        continue;
+      }
       const std::vector<float> b = bias ? data(d.k, 4) : std::vector<float>();
       EXPECT_TRUE(
           close(forward(*context_, d, x, w, b), forward(*reference_, d, x, w, b), tolerance));
@@ -83,7 +86,9 @@ TEST_P(Conv2dTest, MatchesReferenceOnHardShapes) {
       {2, 1, 1, 3, 4, 2, 2, 3, 4}};
   for_each_variant<Conv2dForward<float>>([&] {
     for (const Conv2dShape& shape : shapes) {
-      check(shape, true);
+      if (!kRaceChecked) {
+        check(shape, true);
+      }
       check(shape, false);
     }
   });
@@ -94,12 +99,16 @@ TEST_P(Conv2dTest, MatchesReferenceOnHardShapes) {
 TEST_P(Conv2dTest, MatchesReferenceOverSeveralTiles) {
   RINGGRAD_NEEDS(Conv2dForward<float>);
   const auto check_all = [&] {
-    check({3, 9, 11, 20, 137, 3, 3, 1, 1}, true);
     check({3, 9, 11, 20, 137, 3, 3, 1, 1}, false);
     check({2, 17, 12, 132, 72, 3, 3, 2, 1}, false);
-    check({2, 13, 13, 3, 68, 7, 7, 2, 3}, false);
+    if (!kRaceChecked) {
+      check({3, 9, 11, 20, 137, 3, 3, 1, 1}, true);
+      check({2, 13, 13, 3, 68, 7, 7, 2, 3}, false);
+    }
   };
-  check_all();
+  if (!kRaceChecked) {
+    check_all();
+  }
   for_each_variant<Conv2dForward<float>>(check_all);
 }
 

@@ -50,9 +50,14 @@ TEST_P(LinearTest, MatchesReferenceOnHardShapes) {
                                      {0, 5, 3}}) {
       SCOPED_TRACE(concat("n ", n, " in ", in, " out ", out));
       for (const bool bias : {false, true}) {
+        if (kRaceChecked && !bias) {
+          continue;
+        }
         for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
-          EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, true),
-                            all(*reference_, n, in, out, bias, mode, true), kExact));
+          if (!kRaceChecked) {
+            EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, true),
+                              all(*reference_, n, in, out, bias, mode, true), kExact));
+          }
           EXPECT_TRUE(close(all(*context_, n, in, out, bias, mode, false),
                             all(*reference_, n, in, out, bias, mode, false)));
         }

@@ -15,6 +15,19 @@
 
 namespace ringgrad::test {
 
+// Under ThreadSanitizer, where a test checks each access of each thread of a kernel and numbers
+// only in passing: few shapes are enough then, and some thousand threads.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RINGGRAD_RACE_CHECKED
+#endif
+#endif
+#ifdef RINGGRAD_RACE_CHECKED
+constexpr bool kRaceChecked = true;
+#else
+constexpr bool kRaceChecked = false;
+#endif
+
 // Device memory with guard bytes on both sides, which are checked when it goes.
 template <class T>
 class DeviceArray {
