@@ -51,10 +51,10 @@ enum cudaMemcpyKind {
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDisableTiming = 2;
 
-struct StreamState;
-struct EventState;
-using cudaStream_t = StreamState*;
-using cudaEvent_t = EventState*;
+struct StreamHandle;
+struct EventHandle;
+using cudaStream_t = StreamHandle*;
+using cudaEvent_t = EventHandle*;
 
 struct cudaDeviceProp {
   char name[256];
@@ -101,6 +101,10 @@ bool set_order(const char* order);
 // cudaGetLastError returns, as CUDA does. `site` is where the program launches it.
 void launch(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> kernel,
             Site site = Site::here());
+
+// Reports memory among a kernel's arguments that it could not use on the stream's device.
+void check_arguments(const void* arguments, std::size_t bytes, cudaStream_t stream,
+                     Site site = Site::here());
 
 // What the running fiber sees of the launch.
 const dim3& current_thread();

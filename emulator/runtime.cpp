@@ -1,17 +1,24 @@
-// The runtime API on the CPU. Work is done at call time: the most prompt behaviour that CUDA
-// allows.
+// The functions of the runtime API, over memory.h, streams.h and scheduler.h.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cuda_runtime.h"
+#include "memory.h"
 #include "scheduler.h"
+#include "streams.h"
 
 namespace emulator {
 
-struct StreamState {};
-struct EventState {};
+struct StreamHandle {
+  std::shared_ptr<StreamState> state;
+};
+struct EventHandle {
+  Mark latest;  // record
+};
 
 namespace {
 
@@ -42,14 +49,13 @@ Machine& machine() {
 
 thread_local cudaError_t last_error = cudaSuccess;
 
-cudaError_t allocate(void** memory, std::size_t bytes) {
-  constexpr std::size_t kAlignment = 256;
-  *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (*memory == nullptr) {
-    return cudaErrorMemoryAllocation;
-  }
-  std::memset(*memory, 0xff, bytes);  // fresh memory reads as NaN
-  return cudaSuccess;
+thread_local int current_device = 0;
+
+std::shared_ptr<StreamState> state_of(cudaStream_t stream) {
+  return stream == nullptr ? nullptr : stream->state;
+}
+int device_of(cudaStream_t stream) {
+  return stream == nullptr ? current_device : device_of(*stream->state);
 }
 
 }  // namespace
@@ -102,7 +108,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return device >= 0 && device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice;
+  if (device < 0 || device >= machine().devices) {
+    return cudaErrorInvalidDevice;
+  }
+  current_device = device;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -127,66 +137,111 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  return allocate(memory, bytes);
+  *memory = allocate_on_device(current_device, bytes, machine().profile->memory);
+  return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  return allocate(memory, bytes);
+  *memory = allocate_pinned(bytes);
+  return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+// Both wait for what may still use the memory, as CUDA's do.
 cudaError_t cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
+  run_everything();
+  return memory == nullptr || free_on_device(memory) ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  return cudaFree(memory);
+  run_everything();
+  return memory == nullptr || free_pinned(memory) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  if (bytes > 0) {
-    std::memcpy(to, from, bytes);
+// Pinned memory is read and written when the copy's turn comes. Pageable memory, as in CUDA, is
+// read before the call returns, and written before it returns.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  if (bytes == 0) {
+    return cudaSuccess;
+  }
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  if (is_on_device(from, bytes) != from_device || is_on_device(to, bytes) != to_device) {
+    return cudaErrorInvalidValue;
+  }
+  if (!from_device && !is_pinned(from, bytes)) {
+    const auto* begin = static_cast<const char*>(from);
+    auto held = std::make_shared<std::vector<char>>(begin, begin + bytes);
+    put(state_of(stream), [=] { std::memcpy(to, held->data(), bytes); });
+  } else {
+    put(state_of(stream), [=] { std::memcpy(to, from, bytes); });
+  }
+  if (!to_device && !is_pinned(to, bytes)) {
+    return cudaStreamSynchronize(stream);
   }
   return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  if (bytes > 0) {
-    std::memset(memory, value, bytes);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) {
+    return cudaSuccess;
   }
+  if (!is_on_device(memory, bytes)) {
+    return cudaErrorInvalidValue;
+  }
+  put(state_of(stream), [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new StreamState;
+  *stream = std::make_unique<StreamHandle>(StreamHandle{make_stream(current_device)}).release();
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
+  cudaStreamSynchronize(stream);
+  const std::unique_ptr<StreamHandle> owned(stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) {
+    run_everything();
+  } else {
+    run_until(mark_of(stream->state));
+  }
   return cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  put_wait(state_of(stream), event->latest);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new EventState;
+  *event = std::make_unique<EventHandle>().release();
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
+  const std::unique_ptr<EventHandle> owned(event);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->latest = mark_of(state_of(stream));
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  run_until(event->latest);
   return cudaSuccess;
 }
 
-void launch(dim3 grid, dim3 block, cudaStream_t, std::function<void()> kernel, Site site) {
+void check_arguments(const void* arguments, std::size_t bytes, cudaStream_t stream, Site site) {
+  const int device = device_of(stream);
+  const std::string unusable = unusable_argument(arguments, bytes, device);
+  if (!unusable.empty()) {
+    const char* slash = std::strrchr(site.file, '/');
+    report("the kernel launched at " + std::string(slash != nullptr ? slash + 1 : site.file) + ":" +
+           std::to_string(site.line) + " on device " + std::to_string(device) + " is given " +
+           unusable);
+  }
+}
+
+void launch(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> kernel, Site site) {
   cudaDeviceProp limits;
   cudaGetDeviceProperties(&limits, 0);
   const unsigned grids[3] = {grid.x, grid.y, grid.z};
@@ -202,7 +257,7 @@ void launch(dim3 grid, dim3 block, cudaStream_t, std::function<void()> kernel, S
     last_error = cudaErrorInvalidConfiguration;
     return;
   }
-  run_grid({grid, block, kernel, site});
+  put(state_of(stream), [=, kernel = std::move(kernel)] { run_grid({grid, block, kernel, site}); });
 }
 
 }  // namespace emulator

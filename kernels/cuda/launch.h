@@ -42,6 +42,7 @@ template <class... Parameters, class... Args>
 void launch(const LaunchOn& on, dim3 grid, dim3 block, void (*kernel)(Parameters...),
             const Args&... args) {
   const auto stream = static_cast<cudaStream_t>(on.context.compute_stream().handle());
+  RINGGRAD_CHECK(stream != nullptr, "a kernel on the null stream would wait for all others");
 #ifdef RINGGRAD_EMULATED
   const std::tuple<Parameters...> values(static_cast<Parameters>(args)...);
   ::emulator::launch(
