@@ -98,6 +98,15 @@ int run(TrainCommand command) {
   return training::train(options, place);
 }
 
+// "all" is 0 within; a 0 that was typed is none.
+std::string replicas_as_number(std::string& text) {
+  if (text == "0") {
+    return "0: expected 1 to 64, or all";
+  }
+  text = text == "all" ? "0" : text;
+  return "";
+}
+
 }  // namespace
 
 Action add_train(CLI::App& parent) {
@@ -154,8 +163,12 @@ Action add_train(CLI::App& parent) {
   add("--seed", o.seed, "First weights, order and augmentation follow from it", "Training");
   add("--device", o.device, "cpu, reference, cuda[:N] or emulated[:PROFILE]", "Running");
   add("--threads", o.threads, "CPU threads; 0: all cores", "Running");
-  add("--replicas", o.replicas, "Replicas in this process, each with its share of the data",
-      "Running");
+  app.add_option(
+         "--replicas", o.replicas,
+         "Replicas in this process, each with its share of the data; all: one on each device")
+      ->transform(CLI::Validator(replicas_as_number, "N|all"))
+      ->capture_default_str()
+      ->group("Running");
   add("--compression", o.compression, "What gradients travel as: none (fp32) or fp16",
       "Several replicas");
   flag("--find-unused-parameters", o.find_unused_parameters,

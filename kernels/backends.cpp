@@ -20,17 +20,21 @@ const std::vector<Backend>& backends() {
   return list;
 }
 
-std::unique_ptr<Context> open_context(const std::string& device, int threads, int index) {
+namespace {
+
+struct Named {
+  const Backend& backend;
+  std::vector<std::string> devices;  // at least one
+};
+
+Named named(const std::string& device) {
   const std::size_t colon = device.find(':');
   const std::string name = device.substr(0, colon);
   const std::string argument = colon == std::string::npos ? "" : device.substr(colon + 1);
   std::string known;
   for (const Backend& backend : backends()) {
     if (backend.name == name) {
-      const std::vector<std::string> devices = backend.list(argument);
-      return std::make_unique<Context>(
-          backend.open(devices[static_cast<std::size_t>(index) % devices.size()]),
-          backend.operations(), threads > 0 ? threads : cpu_features().cores);
+      return {backend, backend.list(argument)};
     }
     known += (known.empty() ? "" : ", ") + backend.name;
   }
@@ -39,6 +43,19 @@ std::unique_ptr<Context> open_context(const std::string& device, int threads, in
                  "-DRINGGRAD_CUDA=on on a machine with the toolkit, or use one of: ",
                  known);
   throw Error(concat("device ", device, " is unknown; expected one of: ", known));
+}
+
+}  // namespace
+
+int device_count(const std::string& device) {
+  return static_cast<int>(named(device).devices.size());
+}
+
+std::unique_ptr<Context> open_context(const std::string& device, int threads, int index) {
+  const auto [backend, devices] = named(device);
+  return std::make_unique<Context>(
+      backend.open(devices[static_cast<std::size_t>(index) % devices.size()]), backend.operations(),
+      threads > 0 ? threads : cpu_features().cores);
 }
 
 std::vector<std::unique_ptr<Context>> open_contexts(const std::string& device, int count,

@@ -25,6 +25,8 @@ struct Backend {
 // To add a backend: fill a DeviceTable and an OperationTable, and append it in backends.cpp.
 const std::vector<Backend>& backends();
 
+// How many devices `device` names.
+int device_count(const std::string& device);
 // A replica on the first of the devices that `device` names ("cpu", "reference", "cuda:1",
 // "emulated:k80x4"), or for the `index`-th replica on the one whose turn it is. threads = 0: all
 // cores. An unknown device is an Error that lists the known ones.

@@ -154,7 +154,7 @@ void check(const TrainOptions& o) {
   RINGGRAD_CHECK(o.weight_decay >= 0, "--weight-decay ", o.weight_decay, ": expected 0 or more");
   RINGGRAD_CHECK(o.warmup >= 0, "--warmup ", o.warmup, ": expected 0 epochs or more");
   RINGGRAD_CHECK(o.num_classes >= 0, "--num-classes ", o.num_classes, ": expected 1 or more");
-  RINGGRAD_CHECK(o.replicas >= 1 && o.replicas <= 64, "--replicas ", o.replicas,
+  RINGGRAD_CHECK(o.replicas >= 0 && o.replicas <= 64, "--replicas ", o.replicas,
                  ": expected 1 to 64");
   RINGGRAD_CHECK(o.threads >= 0 && o.threads <= 1024, "--threads ", o.threads,
                  ": expected 0 (all cores) to 1024");

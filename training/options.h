@@ -40,7 +40,7 @@ struct TrainOptions {
 
   // How it runs, without influence on what is computed (threads: on the last bits).
   std::string device = "cpu";
-  int replicas = 1;
+  int replicas = 1;  // in this process; 0: one on each device
   int threads = 0;   // 0: all cores, shared out among the replicas
   int workers = -1;  // -1: as many as cores, at most 4
   std::string out;   // the run's folder

@@ -161,7 +161,11 @@ int train_as_rank(const TrainOptions& given, const comm::Placement& place) {
 
 }  // namespace
 
-int train(const TrainOptions& options, const std::optional<comm::Placement>& place) {
+int train(const TrainOptions& given, const std::optional<comm::Placement>& place) {
+  TrainOptions options = given;
+  if (options.replicas == 0) {
+    options.replicas = place ? 1 : kernels::device_count(options.device);
+  }
   if (place && place->size > 1) {
     return train_as_rank(options, *place);
   }

@@ -123,6 +123,11 @@ void set_profile(const std::string& profile) {
                  "device emulated:", profile,
                  ": unknown profile; expected k80, v100 or h200, with xN for N devices (k80x4)");
 }
+
+void set_order(const std::string& order) {
+  RINGGRAD_CHECK(::emulator::set_order(order.c_str()), "order ", order,
+                 ": expected forward, reverse, shuffled or shuffled:SEED");
+}
 #endif
 
 }  // namespace ringgrad::RINGGRAD_CUDA_NAMESPACE

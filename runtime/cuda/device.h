@@ -20,6 +20,9 @@ namespace ringgrad::emulated {
 
 // Chooses the machine to play ("k80x4"; "" is h200); Error for an unknown one.
 void set_profile(const std::string& profile);
+// In which order threads, blocks and streams run: forward, reverse, shuffled or shuffled:SEED;
+// Error for anything else.
+void set_order(const std::string& order);
 int device_count();
 std::unique_ptr<DeviceTable> make_device(int index);
 

@@ -86,6 +86,18 @@ TEST_F(CommandTest, DevicesThatAreNotThereAreNamed) {
   EXPECT_TRUE(contains(profile.err, "expected k80, v100 or h200"));
 }
 
+TEST_F(CommandTest, ReplicasOnAllDevices) {
+  const Outcome all = ringgrad_command({"train", "--data", "synthetic:32x32", "--samples", "6",
+                                        "--batch-size", "2", "--epochs", "1", "--device",
+                                        "emulated:k80x3", "--replicas", "all", "--out", run()});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_TRUE(contains(all.out, "Tesla K80 (emulated)")) << all.out;
+  EXPECT_TRUE(contains(all.out, "3 replicas")) << all.out;
+  const Outcome none = ringgrad_command(train_args({"--replicas", "0"}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(contains(none.err, "expected 1 to 64, or all")) << none.err;
+}
+
 TEST_F(CommandTest, HelpHasExamplesAndInfoNamesTheDevices) {
   const Outcome help = ringgrad_command({"train", "--help"});
   EXPECT_EQ(help.code, 0);

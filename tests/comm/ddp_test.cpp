@@ -70,6 +70,65 @@ TEST(Ddp, TwoRanksOfFourEqualOneRankOfEight) {
   }
 }
 
+struct CifarRun {
+  std::vector<float> losses;  // means over this rank's images
+  std::uint64_t weights;
+};
+
+// 20 steps of CifarNet on images [begin, end) of one batch of 8.
+CifarRun train_cifar_net(Context& context, comm::Communicator& communicator, Index begin,
+                         Index end) {
+  constexpr Index kImage = Index{32} * 32 * 3;
+  const auto model = make_model("cifar-net", {10, false});
+  model->to(context, 1);
+  const FlatParameters parameters(context, *model);
+  SGD sgd(parameters, {0.01, 0.9, 0, false});
+  comm::DistributedDataParallel ddp(parameters, communicator);
+  CifarRun run;
+  const std::vector<float> all = uniform(8 * kImage, 1);
+  const std::vector<std::int32_t> labels = integers<std::int32_t>(8, 2, 0, 9);
+  for (int step = 0; step < 20; ++step) {
+    const Tensor x = Tensor::from_host(
+        context, {end - begin, 32, 32, 3},
+        std::vector<float>(all.begin() + begin * kImage, all.begin() + end * kImage));
+    const Tensor mine =
+        Tensor::from_host(context, {end - begin},
+                          std::vector<std::int32_t>(labels.begin() + begin, labels.begin() + end));
+    sgd.clear_gradients();
+    const Tensor loss = cross_entropy((*model)(x), mine);
+    backward(loss);
+    ddp.finish();
+    sgd.step();
+    run.losses.push_back(static_cast<float>(loss.item()));
+  }
+  run.weights = hash(parameters.values());
+  return run;
+}
+
+TEST(FullDdp, FourEmulatedK80sTrainAsOneDeviceWithTheFourfoldBatch) {
+  auto contexts = kernels::open_contexts("emulated:k80x4", 4, 1);
+  std::vector<CifarRun> runs(4);
+  run_ranks(4, [&](comm::Communicator& c) {
+    const auto rank = static_cast<std::size_t>(c.rank());
+    contexts[rank]->device().make_current();
+    runs[rank] = train_cifar_net(*contexts[rank], c, 2 * c.rank(), 2 * c.rank() + 2);
+  });
+  const auto alone = comm::make_single_communicator();
+  contexts[0]->device().make_current();
+  const CifarRun one = train_cifar_net(*contexts[0], *alone, 0, 8);
+  for (std::size_t step = 0; step < one.losses.size(); ++step) {
+    float mean = 0;
+    for (const CifarRun& run : runs) {
+      mean += run.losses[step] / 4;
+    }
+    EXPECT_NEAR(mean, one.losses[step], 1e-3 * static_cast<double>(one.losses[step])) << step;
+  }
+  for (const CifarRun& run : runs) {
+    EXPECT_EQ(run.weights, runs[0].weights);
+  }
+  EXPECT_LT(one.losses.back(), one.losses.front());
+}
+
 // What a step leaves behind on images [begin, end) of 4: gradients, then buffers.
 template <class T>
 std::vector<double> step_with_batch_norm(Context& context, comm::Communicator& communicator,
@@ -132,6 +191,7 @@ TEST(Ddp, WithSynchronizedBatchNormRanksEqualOne) {
   const auto make = [] { return std::make_unique<SmallBatchNormNet>(); };
   for (const int ranks : {2, 4}) {
     expect_ranks_equal_one<float>("cpu", ranks, kFloat, make);
+    expect_ranks_equal_one<float>("emulated", ranks, kFloat, make);
     expect_ranks_equal_one<double>("reference", ranks, {1e-12, 1e-10}, make);
   }
 }

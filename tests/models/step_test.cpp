@@ -5,13 +5,13 @@
 #include "engine/sgd.h"
 #include "kernels/backends.h"
 #include "models/registry.h"
+#include "runtime/cuda/device.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_data.h"
 
 namespace ringgrad::test {
 namespace {
 
-// A multilayer perceptron: only what the emulated GPU offers so far.
 struct Perceptron : Module {
   Linear fc1{12, 16}, fc2{16, 3};
   Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
@@ -64,31 +64,47 @@ TEST(Step, TheSamePerceptronTrainsOnEveryBackend) {
   }
 }
 
+std::uint64_t digest_of(const char* device, const char* name, Shape input, int steps) {
+  const auto context = kernels::open_context(device, 2);
+  const auto model = make_model(name, {5, false});
+  return train(*context, *model, input, 5, steps).digest;
+}
+
 TEST(Step, RunsRepeatToTheBit) {
   for (const char* device : {"cpu", "emulated"}) {
-    std::uint64_t digests[2];
-    for (std::uint64_t& digest : digests) {
-      const auto context = kernels::open_context(device, 2);
-      Perceptron model;
-      digest = train(*context, model, {20, 12}, 3, 4).digest;
-    }
-    EXPECT_EQ(digests[0], digests[1]) << device;
+    EXPECT_EQ(digest_of(device, "cifar-net", {3, 32, 32, 3}, 2),
+              digest_of(device, "cifar-net", {3, 32, 32, 3}, 2))
+        << device;
   }
-  std::uint64_t digests[2];
-  for (std::uint64_t& digest : digests) {
-    const auto context = kernels::open_context("cpu", 2);
-    const auto model = make_model("resnet18", {5, false});
-    digest = train(*context, *model, {4, 64, 64, 3}, 5, 2).digest;
+  EXPECT_EQ(digest_of("cpu", "resnet18", {4, 64, 64, 3}, 2),
+            digest_of("cpu", "resnet18", {4, 64, 64, 3}, 2));
+}
+
+// What CUDA leaves open: which thread, block and stream comes first.
+void expect_equal_in_every_order(const char* name, Shape input, int steps) {
+  emulated::set_order("forward");
+  const std::uint64_t expected = digest_of("emulated", name, input, steps);
+  for (const char* order : {"reverse", "shuffled:1", "shuffled:2"}) {
+    emulated::set_order(order);
+    EXPECT_EQ(digest_of("emulated", name, input, steps), expected) << name << ", " << order;
   }
-  EXPECT_EQ(digests[0], digests[1]);
+  emulated::set_order("forward");
+}
+
+TEST(Step, BitsDoNotDependOnTheOrderOfThreadsBlocksAndStreams) {
+  expect_equal_in_every_order("cifar-net", {2, 32, 32, 3}, 2);
+}
+TEST(FullStep, BitsOfResNetDoNotDependOnTheOrderOfThreadsBlocksAndStreams) {
+  expect_equal_in_every_order("resnet18", {3, 32, 32, 3}, 2);
 }
 
 TEST(Step, AllocatesNothingAfterTheFirst) {
-  for (const char* name : {"cifar-net", "resnet18"}) {
-    const auto context = kernels::open_context("cpu", 2);
+  for (const auto& [device, name] :
+       {std::pair{"cpu", "cifar-net"}, {"cpu", "resnet18"}, {"emulated", "cifar-net"}}) {
+    const auto context = kernels::open_context(device, 2);
     const auto model = make_model(name, {10, false});
     const Trained trained = train(*context, *model, {4, 32, 32, 3}, 10, 4);
-    EXPECT_EQ(trained.allocations, trained.allocations_after_two_steps) << name;
+    EXPECT_EQ(trained.allocations, trained.allocations_after_two_steps) << device << ", " << name;
   }
 }
 
