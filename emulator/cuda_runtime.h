@@ -189,9 +189,6 @@ T updated_atomically(T* place, Update update) {
   after_atomic(place);
   return seen;
 }
-inline int atomicCAS(int* place, int compare, int value) {
-  return updated_atomically(place, [=](int seen) { return seen == compare ? value : seen; });
-}
 inline int atomicAdd(int* place, int value) {
   return updated_atomically(place, [=](int seen) { return seen + value; });
 }

@@ -33,6 +33,8 @@ namespace {
 constexpr int kFreed = -1;
 constexpr std::uintptr_t kLowestAddress = std::uintptr_t{1} << 40;  // below, a word is a number
 
+using Place = const char*;
+
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
@@ -46,8 +48,8 @@ struct Allocation {
 
 struct Memory {
   std::mutex mutex;  // of what follows
-  std::map<std::uintptr_t, Allocation> on_device;
-  std::map<std::uintptr_t, std::size_t> pinned;
+  std::map<char*, Allocation> on_device;
+  std::map<Place, std::size_t> pinned;
   std::map<int, std::size_t> used;
   int open = 0;
 };
@@ -57,31 +59,29 @@ Memory& memory() {
   return the_memory;
 }
 
-std::uintptr_t address_of(const void* place) {
-  return reinterpret_cast<std::uintptr_t>(place);
-}
-
-// The entry that holds `address`, if there is one. Under the mutex.
+// The entry that holds `place`, if there is one. Under the mutex.
 template <class Entries, class Bytes>
-auto entry_at(Entries& entries, std::uintptr_t address, Bytes&& bytes_of) {
-  auto found = entries.upper_bound(address);
+auto entry_at(Entries& entries, Place place, Bytes&& bytes_of) {
+  auto found = entries.upper_bound(const_cast<typename Entries::key_type>(place));
   if (found == entries.begin()) {
     return entries.end();
   }
   --found;
-  return address - found->first < bytes_of(found->second) ? found : entries.end();
+  return place < found->first + bytes_of(found->second) ? found : entries.end();
 }
-auto device_entry_at(std::uintptr_t address) {
-  return entry_at(memory().on_device, address, [](const Allocation& a) { return a.bytes; });
+auto device_entry_at(const void* place) {
+  return entry_at(memory().on_device, static_cast<Place>(place),
+                  [](const Allocation& a) { return a.bytes; });
 }
-auto pinned_entry_at(std::uintptr_t address) {
-  return entry_at(memory().pinned, address, [](std::size_t bytes) { return bytes; });
+auto pinned_entry_at(const void* place) {
+  return entry_at(memory().pinned, static_cast<Place>(place),
+                  [](std::size_t bytes) { return bytes; });
 }
 
 void protect_all(int protection) {
-  for (const auto& [address, allocation] : memory().on_device) {
+  for (const auto& [place, allocation] : memory().on_device) {
     if (allocation.device != kFreed) {
-      mprotect(reinterpret_cast<void*>(address), allocation.pages_bytes, protection);
+      mprotect(place, allocation.pages_bytes, protection);
     }
   }
 }
@@ -90,9 +90,8 @@ struct sigaction previous_handler;
 
 // Says what a fault was before it takes its usual course.
 void on_fault(int signal, siginfo_t* info, void* context) {
-  const std::uintptr_t address = address_of(info->si_addr);
   if (memory().mutex.try_lock()) {
-    const auto found = device_entry_at(address);
+    const auto found = device_entry_at(info->si_addr);
     if (found != memory().on_device.end()) {
       char text[200];
       const int length = std::snprintf(
@@ -123,10 +122,10 @@ void explain_faults() {
   (void)installed;
 }
 
-bool is_mapped(std::uintptr_t address) {
+bool is_mapped(Place place) {
   unsigned char resident = 0;
-  void* page = reinterpret_cast<void*>(address / page_bytes() * page_bytes());
-  return mincore(page, 1, &resident) == 0;
+  const std::uintptr_t within = reinterpret_cast<std::uintptr_t>(place) % page_bytes();
+  return mincore(const_cast<char*>(place - within), 1, &resident) == 0;
 }
 
 }  // namespace
@@ -152,14 +151,14 @@ void* allocate_on_device(int device, std::size_t bytes, std::size_t device_bytes
     mprotect(place, whole, PROT_NONE);
   }
   // What lay there before is forgotten.
-  memory().on_device[address_of(place)] = {bytes, whole, device};
+  memory().on_device[static_cast<char*>(place)] = {bytes, whole, device};
   used += whole;
   return place;
 }
 
 bool free_on_device(void* place) {
   const std::lock_guard<std::mutex> lock(memory().mutex);
-  const auto found = memory().on_device.find(address_of(place));
+  const auto found = memory().on_device.find(static_cast<char*>(place));
   if (found == memory().on_device.end() || found->second.device == kFreed) {
     return false;
   }
@@ -167,9 +166,8 @@ bool free_on_device(void* place) {
   memory().used[allocation.device] -= allocation.pages_bytes;
   allocation.device = kFreed;
   // The pages go back, their addresses stay taken, so that who still uses them faults.
-  mmap(place, allocation.pages_bytes, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  return true;
+  return mmap(place, allocation.pages_bytes, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void* allocate_pinned(std::size_t bytes) {
@@ -179,7 +177,7 @@ void* allocate_pinned(std::size_t bytes) {
   if (place != nullptr) {
     std::memset(place, 0xff, bytes);
     const std::lock_guard<std::mutex> lock(memory().mutex);
-    memory().pinned[address_of(place)] = bytes;
+    memory().pinned[static_cast<Place>(place)] = bytes;
   }
   return place;
 }
@@ -187,7 +185,7 @@ void* allocate_pinned(std::size_t bytes) {
 bool free_pinned(void* place) {
   {
     const std::lock_guard<std::mutex> lock(memory().mutex);
-    if (memory().pinned.erase(address_of(place)) == 0) {
+    if (memory().pinned.erase(static_cast<Place>(place)) == 0) {
       return false;
     }
   }
@@ -197,17 +195,19 @@ bool free_pinned(void* place) {
 
 bool is_on_device(const void* place, std::size_t bytes, int device) {
   const std::lock_guard<std::mutex> lock(memory().mutex);
-  const auto found = device_entry_at(address_of(place));
+  const auto found = device_entry_at(place);
   return found != memory().on_device.end() && found->second.device != kFreed &&
          (device < 0 || found->second.device == device) &&
-         bytes <= found->second.bytes - (address_of(place) - found->first);
+         bytes <= found->second.bytes -
+                      static_cast<std::size_t>(static_cast<Place>(place) - found->first);
 }
 
 bool is_pinned(const void* place, std::size_t bytes) {
   const std::lock_guard<std::mutex> lock(memory().mutex);
-  const auto found = pinned_entry_at(address_of(place));
+  const auto found = pinned_entry_at(place);
   return found != memory().pinned.end() &&
-         bytes <= found->second - (address_of(place) - found->first);
+         bytes <=
+             found->second - static_cast<std::size_t>(static_cast<Place>(place) - found->first);
 }
 
 DeviceMemoryOpen::DeviceMemoryOpen() {
@@ -225,10 +225,10 @@ DeviceMemoryOpen::~DeviceMemoryOpen() {
 
 std::string unusable_argument(const void* arguments, std::size_t bytes, int device) {
   const std::lock_guard<std::mutex> lock(memory().mutex);
-  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
-    std::uintptr_t word = 0;
-    std::memcpy(&word, static_cast<const char*>(arguments) + at, sizeof word);
-    if (word < kLowestAddress) {
+  for (std::size_t at = 0; at + sizeof(Place) <= bytes; at += sizeof(Place)) {
+    Place word = nullptr;
+    std::memcpy(&word, static_cast<Place>(arguments) + at, sizeof word);
+    if (reinterpret_cast<std::uintptr_t>(word) < kLowestAddress) {
       continue;
     }
     const auto found = device_entry_at(word);

@@ -102,21 +102,53 @@ inline bool in_quads(const void* data, Index count) {
   return reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0 && count % 4 == 0;
 }
 
-// The sum of one value per thread of a block of kThreads, in a fixed order; every thread gets it.
-template <class T>
-__device__ inline T block_sum(T value) {
+// One value per thread of a block of kThreads, combined in a fixed order; every thread gets the
+// result.
+template <class T, class Combine>
+__device__ inline T block_combined(T value, Combine combine) {
   RINGGRAD_SHARED_ARRAY(T, partial, kThreads);
   partial[threadIdx.x] = value;
   __syncthreads();
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) {
-      partial[threadIdx.x] += partial[threadIdx.x + half];
+      partial[threadIdx.x] = combine(partial[threadIdx.x], partial[threadIdx.x + half]);
     }
     __syncthreads();
   }
-  const T sum = partial[0];
+  const T result = partial[0];
   __syncthreads();
-  return sum;
+  return result;
+}
+template <class T>
+struct Sum {
+  __device__ T operator()(T a, T b) const { return a + b; }
+};
+template <class T>
+struct Minimum {
+  __device__ T operator()(T a, T b) const { return b < a ? b : a; }
+};
+template <class T>
+__device__ inline T block_sum(T value) {
+  return block_combined(value, Sum<T>());
+}
+
+// Over the 32 lanes of a whole warp, in a fixed order; every lane gets it.
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffU;
+template <class T>
+__device__ inline T warp_sum(T value) {
+  for (int apart = 16; apart > 0; apart /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, apart);
+  }
+  return value;
+}
+// NaN where any value is NaN.
+__device__ inline float warp_maximum(float value) {
+  for (int apart = 16; apart > 0; apart /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, value, apart);
+    value = other > value || other != other ? other : value;
+  }
+  return value;
 }
 
 }  // namespace ringgrad::kernels::RINGGRAD_CUDA_NAMESPACE

@@ -89,7 +89,9 @@ void check_model(const std::string& name, Context& context) {
   set_parameters(*model);
   SGD sgd(parameters, {fixture["lr"], fixture["momentum"], fixture["weight_decay"], false});
   std::vector<float> losses;
-  for (std::size_t step = 0; step < fixture["losses"].size(); ++step) {
+  auto expected_losses = fixture["losses"].get<std::vector<float>>();
+  expected_losses.resize(kAccessChecked ? 2 : expected_losses.size());
+  for (std::size_t step = 0; step < expected_losses.size(); ++step) {
     const std::vector<float> nchw =
         named_values(concat("input", first_input + step), n * 3 * size * size, 0, 1);
     const Tensor x =
@@ -125,7 +127,7 @@ void check_model(const std::string& name, Context& context) {
     sgd.step();
   }
   // Ten losses to 1e-3: rounding grows from step to step.
-  EXPECT_TRUE(close(losses, fixture["losses"].get<std::vector<float>>(), {0, 1e-3}));
+  EXPECT_TRUE(close(losses, expected_losses, {0, 1e-3}));
 }
 
 class Parity : public BackendTest {};

@@ -15,17 +15,26 @@
 
 namespace ringgrad::test {
 
-// Under ThreadSanitizer, where a test checks each access of each thread of a kernel and numbers
-// only in passing: few shapes are enough then, and some thousand threads.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define RINGGRAD_RACE_CHECKED
+#define RINGGRAD_THREAD_SANITIZER
+#endif
+#if __has_feature(address_sanitizer)
+#define RINGGRAD_ADDRESS_SANITIZER
 #endif
 #endif
-#ifdef RINGGRAD_RACE_CHECKED
+// Under ThreadSanitizer a test checks each access of each thread of a kernel, and numbers only in
+// passing: few shapes are enough then, and some thousand threads.
+#ifdef RINGGRAD_THREAD_SANITIZER
 constexpr bool kRaceChecked = true;
 #else
 constexpr bool kRaceChecked = false;
+#endif
+// Long runs of the same kernels find no more accesses outside of arrays than short ones.
+#ifdef RINGGRAD_ADDRESS_SANITIZER
+constexpr bool kAccessChecked = true;
+#else
+constexpr bool kAccessChecked = false;
 #endif
 
 // Device memory with guard bytes on both sides, which are checked when it goes.
